@@ -1,0 +1,1 @@
+"""The loop round a live engine without Kubernetes: observe, decide, act."""

@@ -1,0 +1,98 @@
+"""Faults of the engine that look like bad traffic: named, with the likely mend, so that the level is not blamed."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from specloop_policy.acceptance import Interval, Pool, effective, wilson
+from specloop_policy.decision import Fault
+from specloop_policy.evidence import Evidence
+from specloop_policy.observation import Outcome, Window
+from specloop_policy.policy import Policy
+
+NOTHING_ACCEPTED = 0.05
+"""Acceptance this low is nothing at all: sound sampling costs 4 to 21 % of the length between T = 0 and 1 (EAGLE-3
+paper, table 1), and the worst healthy drafter of the field reports stays above it."""
+
+EVERYTHING_ACCEPTED = 0.95
+"""Acceptance near 1, together with answers that run into their limit, was corrupt output (vLLM issue 44487)."""
+
+DRAFTER_FAULTS = frozenset({"DrafterDead", "SamplerMode"})
+"""Faults that no smaller K mends: the drafter itself is to be left."""
+
+
+def find_faults(policy: Policy, evidence: Evidence) -> tuple[Fault, ...]:
+    """Every fault that the evidence shows; none when the evidence is not usable or speculation is off."""
+    if not evidence.usable or evidence.outcome is not Outcome.MEASURED:
+        return ()
+    return (
+        *_drafter_faults(evidence),
+        *_suspect_output(evidence.recent),
+        *_aged_pods(policy, evidence.windows),
+    )
+
+
+def _drafter_faults(evidence: Evidence) -> Iterator[Fault]:
+    recent = evidence.recent
+    acceptance = recent.acceptance
+    if acceptance is None or acceptance.high >= NOTHING_ACCEPTED:
+        return
+    hot = recent.hotter_than(0.0)
+    if hot is not None and hot.low > 0.5:
+        yield Fault(
+            "SamplerMode",
+            f"acceptance is {100 * acceptance.value:.1f} % with {100 * hot.value:.0f} % of the requests above "
+            "temperature 0: sampling alone costs a fifth of it at most",
+            "check how drafts are sampled and verified (vLLM: draft_sample_method probabilistic)",
+        )
+    elif recent.accepted_tokens <= 0.0:
+        before = max((one.accepted_tokens_before for one in evidence.windows), default=0.0)
+        past = ", and it was healthy before" if before > 0.0 else ""
+        yield Fault(
+            "DrafterDead",
+            f"not one of {recent.draft_tokens:.0f} draft tokens was accepted{past}",
+            "restart the pods; if it stays, check that draft and target belong together",
+        )
+
+
+def _suspect_output(recent: Pool) -> Iterator[Fault]:
+    acceptance = recent.acceptance
+    if acceptance is None or acceptance.low <= EVERYTHING_ACCEPTED or recent.requests <= 0.0:
+        return
+    at_length = recent.length_requests / recent.requests
+    if at_length > 0.5:
+        yield Fault(
+            "OutputSuspect",
+            f"acceptance is {100 * acceptance.value:.0f} % while {100 * at_length:.0f} % of the answers run into "
+            "their length limit: the engine may be repeating itself",
+            "read some answers; restart the pods if they are corrupt",
+        )
+
+
+def _aged_pods(policy: Policy, windows: Sequence[Window]) -> Iterator[Fault]:
+    """The oldest pod, when it alone accepts less than its siblings do."""
+    starts = {one.pod: one.process_start for one in windows if one.process_start is not None}
+    if len(starts) < 2:
+        return
+    oldest, second = sorted(starts, key=lambda pod: (starts[pod], pod))[:2]
+    if starts[oldest] == starts[second]:
+        return
+    aged = _acceptance(policy, (one for one in windows if one.pod == oldest))
+    siblings = _acceptance(policy, (one for one in windows if one.pod != oldest))
+    if aged is not None and siblings is not None and aged.high < siblings.low:
+        yield Fault(
+            "AgeDependent",
+            f"{oldest}, the oldest pod, accepts {100 * aged.value:.0f} % where its siblings accept "
+            f"{100 * siblings.value:.0f} %",
+            f"recycle {oldest}: a restart at the same level has cured this",
+            (oldest,),
+        )
+
+
+def _acceptance(policy: Policy, windows: Iterable[Window]) -> Interval | None:
+    accepted = draft_tokens = requests = 0.0
+    for one in windows:
+        accepted += one.accepted_tokens
+        draft_tokens += one.draft_tokens
+        requests += one.finished_requests
+    if draft_tokens <= 0.0:
+        return None
+    return wilson(accepted, draft_tokens, effective(draft_tokens, requests, policy.signals.design_effect), 1)

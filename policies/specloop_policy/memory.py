@@ -1,0 +1,72 @@
+"""How a level is entered and left: the only functions that move `PolicyState` from one level to another."""
+
+from dataclasses import replace
+
+from specloop_policy.decision import FailedChange, Forced, PolicyState, Probe
+from specloop_policy.guardrails import stood_long, with_change, with_loss, without_trial
+from specloop_policy.ladder import Level
+from specloop_policy.policy import Policy
+
+
+def adopted(state: PolicyState, level: str | None, now: float) -> PolicyState:
+    """Take what runs as given, at the first look or after somebody else changed it."""
+    return replace(state, level=level, changed_at=now, raised_at=None, holds_since=(), probe=None, forced=None)
+
+
+def lowered(policy: Policy, state: PolicyState, to: Level, for_seconds: float, now: float) -> PolicyState:
+    """A rule lowers the level; a level that was entered from below a short while ago is remembered as lost."""
+    left = state.level or ""
+    if state.raised_at is not None:
+        if stood_long(policy, state, left, for_seconds, now):
+            state = without_trial(state, left)
+        else:
+            state = with_loss(state, left, now)
+    return replace(
+        with_change(policy, state, now), level=to.name, changed_at=now, raised_at=None, holds_since=(), probe=None
+    )
+
+
+def raised(policy: Policy, state: PolicyState, to: Level, now: float) -> PolicyState:
+    """A rule raises the level."""
+    return replace(
+        with_change(policy, state, now), level=to.name, changed_at=now, raised_at=now, holds_since=(), probe=None
+    )
+
+
+def probing(policy: Policy, state: PolicyState, level: Level, now: float) -> PolicyState:
+    """A probe begins; the level itself stays until the probe is won."""
+    return replace(with_change(policy, state, now), probe=Probe(level.name, now))
+
+
+def probe_lost(state: PolicyState, level: Level, now: float) -> PolicyState:
+    """The probed replica goes back, and the gap to the next probe of this level grows."""
+    return replace(with_loss(state, level.name, now), probe=None)
+
+
+def probe_won(policy: Policy, state: PolicyState, level: Level, replicas: int, now: float) -> PolicyState:
+    """The probed level becomes the level; with one replica that has happened already."""
+    started = state.probe.started_at if state.probe is not None else now
+    if replicas > 1:
+        state = with_change(policy, state, now)
+    return replace(state, level=level.name, changed_at=started, raised_at=started, holds_since=(), probe=None)
+
+
+def forced(state: PolicyState, to: Level, by: str, now: float) -> PolicyState:
+    """A person, a schedule or an alert sets the level; where to go back to is remembered from the first of them."""
+    back = state.forced.back_to if state.forced is not None else state.level
+    return replace(
+        state, level=to.name, changed_at=now, raised_at=None, holds_since=(), probe=None, forced=Forced(by, back)
+    )
+
+
+def released(state: PolicyState, to: Level, now: float) -> PolicyState:
+    """Nothing forces the level any more: back to where it was."""
+    return replace(state, level=to.name, changed_at=now, raised_at=None, holds_since=(), probe=None, forced=None)
+
+
+def rolled_back(state: PolicyState, failed: FailedChange, to: str | None, now: float) -> PolicyState:
+    """A change failed and was taken back; its configuration is not tried again until it or its image changes."""
+    others = tuple(one for one in state.quarantine if one.level != failed.level)
+    return replace(
+        state, level=to, changed_at=now, raised_at=None, holds_since=(), probe=None, quarantine=(*others, failed)
+    )

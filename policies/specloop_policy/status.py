@@ -1,0 +1,228 @@
+"""What the operator reports on a policy: the `status` of the custom resource, and the memory kept in it.
+
+Times are RFC 3339 text with microseconds, as everywhere in Kubernetes; in a `PolicyState` they are seconds since the
+epoch.  Unknown fields are dropped when read: a newer operator may have written them.
+"""
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic.alias_generators import to_camel
+
+from specloop_policy.decision import ActionName, FailedChange, Forced, PolicyState, Probe, Trial
+from specloop_policy.ladder import Method
+from specloop_policy.model import Name
+
+MAX_DECISIONS = 10
+"""Decisions kept in the status, newest last."""
+
+Time = Annotated[
+    AwareDatetime,
+    AfterValidator(lambda time: time.astimezone(UTC)),
+    PlainSerializer(lambda time: time.isoformat(timespec="microseconds").replace("+00:00", "Z"), return_type=str),
+]
+Percent = Annotated[int, Field(ge=0, le=100)]
+Text = Annotated[str, Field(max_length=4096)]
+
+
+class Report(BaseModel):
+    """A piece of a status: written by the operator, read leniently."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
+
+
+class ConditionStatus(StrEnum):
+    """Whether a condition is so."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class Condition(Report):
+    """One aspect of the policy's state, in the form that all Kubernetes conditions have (KEP-1623)."""
+
+    type: Annotated[str, Field(min_length=1, max_length=316)] = Field(
+        description="Ready, MetricsAvailable, TargetResolved, Progressing, Degraded, Drifted, Conflicted or Suspended."
+    )
+    status: ConditionStatus = Field(description="True, False or Unknown.")
+    observed_generation: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="Generation of the policy that this was said of."
+    )
+    last_transition_time: Time = Field(description="When the status last changed.")
+    reason: Annotated[str, Field(pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$", max_length=1024)] = Field(
+        description="The reason as one word in CamelCase."
+    )
+    message: Annotated[str, Field(max_length=32768)] = Field(description="The reason in a sentence.")
+
+
+class LevelReport(Report):
+    """A level of the ladder in force."""
+
+    name: Name = Field(description="Name of the level.")
+    drafter: Name | None = Field(default=None, description="Name of its drafter.")
+    method: Method | None = Field(default=None, description="How the drafter proposes tokens.")
+    model: Annotated[str, Field(max_length=512)] | None = Field(default=None, description="The draft model.")
+    tokens: Annotated[int, Field(ge=1)] | None = Field(default=None, description="K, the draft tokens a step.")
+
+
+class Recommendation(Report):
+    """What the operator would do, or is about to do."""
+
+    level: Name = Field(description="The level to be at.")
+    reason: Text = Field(description="Why, in words.")
+    estimated_gain_percent: int | None = Field(
+        default=None, description="Expected gain in speed against the level before; absent when unknown."
+    )
+    restart_cost_seconds: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="How long a replica would be away; absent when unknown."
+    )
+
+
+class PastDecision(Report):
+    """A decision that was taken."""
+
+    time: Time = Field(description="When.")
+    action: ActionName = Field(description="What it did.")
+    from_level: Name | None = Field(default=None, alias="from", description="The level before.")
+    to_level: Name | None = Field(default=None, alias="to", description="The level to be at afterwards.")
+    rule: Text | None = Field(default=None, description="The rule, schedule or alert behind it.")
+    reason: Text = Field(description="Why, in words: value, limit and window.")
+    acceptance_percent: Percent | None = Field(default=None, description="Acceptance rate in the evidence.")
+    evidence_seconds: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="Span of the evidence that it rests on."
+    )
+    query: Text | None = Field(default=None, description="The query as it was sent to the metric source.")
+
+
+class HoldingRule(Report):
+    """A rule whose condition holds."""
+
+    rule: Name = Field(description="Name of the rule.")
+    since: Time = Field(description="End of the window at which it began to hold.")
+
+
+class ProbeMemory(Report):
+    """A level that is being tried on one replica."""
+
+    level: Name = Field(description="The level tried.")
+    started_at: Time = Field(description="When the probe began.")
+
+
+class ForcedMemory(Report):
+    """What holds the level where rules do not decide."""
+
+    by: Text = Field(description="The override, schedule or alert.")
+    back_to: Name | None = Field(default=None, description="The level to go back to afterwards.")
+
+
+class TrialMemory(Report):
+    """A level that was entered from below and lost."""
+
+    level: Name = Field(description="The level.")
+    losses: Annotated[int, Field(ge=0)] = Field(description="How often in a row.")
+    lost_at: Time = Field(description="When last.")
+
+
+class QuarantineMemory(Report):
+    """A level that did not come up and is not tried again until its configuration or image changes."""
+
+    level: Name = Field(description="The level.")
+    key: Text = Field(description="Hash of its configuration and image.")
+    reason: Text = Field(description="What went wrong.")
+
+
+class Memory(Report):
+    """What the next decision needs to know of the ones before; written only when it changes."""
+
+    level: Name | None = Field(default=None, description="The level that the target is meant to be at.")
+    changed_at: Time | None = Field(default=None, description="When the level last changed; evidence begins there.")
+    raised_at: Time | None = Field(default=None, description="When the level was last entered from below.")
+    changes: Annotated[tuple[Time, ...], Field(max_length=1000)] = Field(
+        default=(), description="Changes by rules in the last day."
+    )
+    holds_since: Annotated[tuple[HoldingRule, ...], Field(max_length=16)] = Field(
+        default=(), description="Rules whose condition holds."
+    )
+    probe: ProbeMemory | None = Field(default=None, description="The probe under way.")
+    forced: ForcedMemory | None = Field(default=None, description="What holds the level where rules do not decide.")
+    trials: Annotated[tuple[TrialMemory, ...], Field(max_length=16)] = Field(
+        default=(), description="Levels entered from below and lost."
+    )
+    quarantine: Annotated[tuple[QuarantineMemory, ...], Field(max_length=16)] = Field(
+        default=(), description="Levels that did not come up."
+    )
+
+
+class SpecPolicyStatus(Report):
+    """What the operator found and did."""
+
+    observed_generation: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="Generation of the policy that this status is about."
+    )
+    conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = Field(
+        default=(), description="The state of the policy; Ready sums it up."
+    )
+    levels: Annotated[tuple[LevelReport, ...], Field(max_length=16)] = Field(
+        default=(), description="The ladder in force, most aggressive first."
+    )
+    observed_level: Annotated[str, Field(max_length=63)] | None = Field(
+        default=None, description="The level that runs; Unmanaged when what runs is not in the ladder."
+    )
+    desired_level: Name | None = Field(default=None, description="The level to be at.")
+    acceptance_percent: Percent | None = Field(default=None, description="Acceptance rate in the latest evidence.")
+    recommendation: Recommendation | None = Field(default=None, description="What would be done, and why.")
+    decisions: Annotated[tuple[PastDecision, ...], Field(max_length=MAX_DECISIONS)] = Field(
+        default=(), description="The last ten decisions, newest last."
+    )
+    memory: Memory | None = Field(default=None, description="What the next decision needs to know.")
+
+
+def to_memory(state: PolicyState) -> Memory:
+    """A state as it is stored; times are cut to whole microseconds."""
+    probe, forced = state.probe, state.forced
+    return Memory(
+        level=state.level,
+        changed_at=_maybe_time(state.changed_at),
+        raised_at=_maybe_time(state.raised_at),
+        changes=tuple(_time(seconds) for seconds in state.changes),
+        holds_since=tuple(HoldingRule(rule=rule, since=_time(since)) for rule, since in state.holds_since),
+        probe=ProbeMemory(level=probe.level, started_at=_time(probe.started_at)) if probe else None,
+        forced=ForcedMemory(by=forced.by, back_to=forced.back_to) if forced else None,
+        trials=tuple(
+            TrialMemory(level=one.level, losses=one.losses, lost_at=_time(one.lost_at)) for one in state.trials
+        ),
+        quarantine=tuple(
+            QuarantineMemory(level=one.level, key=one.key, reason=one.reason[:4096]) for one in state.quarantine
+        ),
+    )
+
+
+def to_state(memory: Memory) -> PolicyState:
+    """The state that was stored."""
+    probe, forced = memory.probe, memory.forced
+    return PolicyState(
+        level=memory.level,
+        changed_at=_maybe_seconds(memory.changed_at),
+        raised_at=_maybe_seconds(memory.raised_at),
+        changes=tuple(time.timestamp() for time in memory.changes),
+        holds_since=tuple((one.rule, one.since.timestamp()) for one in memory.holds_since),
+        probe=Probe(probe.level, probe.started_at.timestamp()) if probe else None,
+        forced=Forced(forced.by, forced.back_to) if forced else None,
+        trials=tuple(Trial(one.level, one.losses, one.lost_at.timestamp()) for one in memory.trials),
+        quarantine=tuple(FailedChange(one.level, one.key, one.reason) for one in memory.quarantine),
+    )
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _maybe_time(seconds: float | None) -> datetime | None:
+    return None if seconds is None else _time(seconds)
+
+
+def _maybe_seconds(time: datetime | None) -> float | None:
+    return None if time is None else time.timestamp()

@@ -1,0 +1,283 @@
+"""One decision: `step` asks, in order of precedence, everybody who may set the level, and the first answer counts.
+
+Suspension, then what runs against what should, then a failed change, then overrides, alerts and schedules, then a
+probe that is under way, then the rules, then a new probe.  Every answer is a decision in words with the memory that
+goes with it; nobody answering means hold, and that has its words too.
+"""
+
+from dataclasses import dataclass, replace
+
+from specloop_policy import memory
+from specloop_policy.decision import ActionName, Decision, Inputs, PolicyState
+from specloop_policy.evidence import gather, without
+from specloop_policy.faults import find_faults
+from specloop_policy.guardrails import blocked, find_trial, probe_gap, probe_left
+from specloop_policy.ladder import Level
+from specloop_policy.model import ActionType
+from specloop_policy.observation import Observation, Outcome
+from specloop_policy.policy import Policy
+from specloop_policy.probes import ProbeVerdict, Verdict, due, judge_probe
+from specloop_policy.rules import (
+    Held,
+    Move,
+    Situation,
+    choose_lowering,
+    choose_raising,
+    held_rules,
+    leads_somewhere,
+)
+from specloop_policy.wishes import Wish, suspending_alert, wish_in_force
+from specloop_policy.words import found, note, shown, waiting, with_faults
+
+Answer = tuple[Decision, PolicyState]
+
+PROBE_RULE = "probe"
+"""Stands for the guardrail of that name where a decision names its rule."""
+
+ACTION_NAMES = {
+    ActionType.STEP_DOWN: ActionName.STEP_DOWN,
+    ActionType.STEP_UP: ActionName.STEP_UP,
+    ActionType.SWITCH_TO: ActionName.SWITCH_TO,
+    ActionType.DISABLE: ActionName.DISABLE,
+}
+
+
+def step(policy: Policy, state: PolicyState, observation: Observation, inputs: Inputs, now: float) -> Answer:
+    """Decide what to do about one target; total and deterministic.
+
+    `now` is in seconds since the epoch.  A policy that does not enforce decides all the same, but remembers no
+    change, since nothing is carried out.
+    """
+    seen = _seen(state, observation, now)
+    decision, after = _Tick(policy, seen, observation, inputs, now).answer()
+    return decision, seen if decision.changes_level and not policy.enforce else after
+
+
+def fresh(level: str | None, at: float) -> PolicyState:
+    """The memory of a policy whose target has been at `level` since before `at`."""
+    return PolicyState(level=level, changed_at=at)
+
+
+def if_it_lasts(policy: Policy, state: PolicyState, observation: Observation, inputs: Inputs, now: float) -> Decision:
+    """What the same evidence leads to once every duration that the policy asks for has been met."""
+    long_ago = now - 100.0 * policy.guardrails.probe.max_seconds
+    seen = _seen(state, observation, now)
+    ripe = replace(
+        seen,
+        changed_at=long_ago,
+        changes=(),
+        holds_since=tuple((rule.name, long_ago) for rule in policy.rules),
+        trials=tuple(replace(trial, lost_at=long_ago) for trial in state.trials),
+    )
+    return _Tick(policy, ripe, observation, inputs, now).answer()[0]
+
+
+def _seen(state: PolicyState, observation: Observation, now: float) -> PolicyState:
+    """The memory after a look at what runs: adopted at first, and where somebody else changed it."""
+    running = observation.workload.level
+    probed = state.probe.level if state.probe is not None else None
+    if running is None or running == state.level:
+        return state
+    if running == probed and observation.workload.replicas == 1:
+        return state
+    return memory.adopted(state, running, now)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tick:
+    """The arguments of one step, so that those who answer need not pass them on."""
+
+    policy: Policy
+    state: PolicyState
+    observation: Observation
+    inputs: Inputs
+    now: float
+
+    def answer(self) -> Answer:
+        """The first answer in order of precedence."""
+        for ask in (self._suspended, self._unmanaged, self._failed, self._forced, self._released):
+            answer = ask()
+            if answer is not None:
+                return answer
+        level = self.policy.ladder.find(self.state.level)
+        assert level is not None  # _unmanaged answers otherwise
+        if self.state.probe is not None:
+            return self._probed(level, self.state.probe.level, self.state.probe.started_at)
+        return self._ruled(level)
+
+    def _hold(self, reason: str, rule: str | None = None) -> Decision:
+        return Decision(ActionName.HOLD, self.state.level, reason, rule)
+
+    def _going(self, to: str | None, reason: str, rule: str | None = None) -> Decision:
+        """Go to a level over the heads of the rules."""
+        disabled = self.policy.ladder.levels[-1].name
+        return Decision(ActionName.DISABLE if to == disabled else ActionName.SWITCH_TO, to, reason, rule)
+
+    def _suspended(self) -> Answer | None:
+        if self.policy.suspended:
+            return self._hold("the policy is suspended"), self.state
+        alert = suspending_alert(self.inputs)
+        if alert is not None:
+            return self._hold(f"suspended by alert {alert.name}", alert.name), self.state
+        return None
+
+    def _unmanaged(self) -> Answer | None:
+        workload = self.observation.workload
+        if workload.level is not None and self.policy.ladder.find(self.state.level) is not None:
+            return None
+        setting = workload.setting or workload.level or "an unknown setting"
+        ladder = ", ".join(self.policy.ladder.names())
+        return self._hold(f"what runs ({setting}) is no level of the ladder ({ladder}): left alone"), self.state
+
+    def _failed(self) -> Answer | None:
+        failed = self.inputs.failed
+        if failed is None or failed in self.state.quarantine:
+            return None
+        back = self.observation.workload.level
+        reason = (
+            f"{failed.level} failed ({failed.reason}): back at {back}; "
+            "it is not tried again until its configuration or image changes"
+        )
+        return self._going(back, reason), memory.rolled_back(self.state, failed, back, self.now)
+
+    def _forced(self) -> Answer | None:
+        wish = wish_in_force(self.policy.ladder, self.state, self.inputs, self.now)
+        if wish is None:
+            return None
+        state = memory.forced(self.state, wish.level, wish.by, self.now)
+        if wish.level.name != self.state.level or self.state.probe is not None:
+            reason = f"{wish.by} asks for {wish.level.name} (was {self.state.level})"
+            return self._going(wish.level.name, reason, wish.name), state
+        return self._hold(f"{wish.by} asks for {wish.level.name}", wish.name), self._kept_forced(wish, state)
+
+    def _kept_forced(self, wish: Wish, state: PolicyState) -> PolicyState:
+        """The memory when the wish is for the present level: only who asks for it may be new."""
+        if self.state.forced is not None and self.state.forced.by == wish.by:
+            return self.state
+        return replace(self.state, forced=state.forced)
+
+    def _released(self) -> Answer | None:
+        forced = self.state.forced
+        if forced is None:
+            return None
+        back = self.policy.ladder.find(forced.back_to)
+        if back is None or back.name == self.state.level:
+            return self._hold(f"{forced.by} is over"), replace(self.state, forced=None)
+        reason = f"{forced.by} is over: back to {back.name}"
+        return self._going(back.name, reason), memory.released(self.state, back, self.now)
+
+    def _situation(self, level: Level, since: float | None) -> Situation:
+        """The evidence about a level and its faults; a pod that suffers from its age is no evidence about it."""
+        windows = self.observation.windows
+        evidence = gather(self.policy, windows, level.name, since, self.now)
+        faults = find_faults(self.policy, evidence)
+        aged = [pod for fault in faults if fault.name == "AgeDependent" for pod in fault.pods]
+        if aged:
+            rest = gather(self.policy, without(windows, aged), level.name, since, self.now)
+            evidence = rest if rest.usable else evidence
+        return Situation(self.policy, self.state, self.inputs, level, evidence, faults)
+
+    def _ruled(self, level: Level) -> Answer:
+        situation = self._situation(level, self.state.changed_at)
+        evidence = situation.evidence
+        misplaced = level.speculates and evidence.outcome is Outcome.OFF
+        if not evidence.usable or misplaced:
+            reason = (
+                f"the engine does not speculate, though {level.name} is its level" if misplaced else evidence.reason
+            )
+            state = self.state if not self.observation.windows else replace(self.state, holds_since=())
+            return self._hold(f"{evidence.outcome}: {reason}"), state
+        held = held_rules(situation)
+        state = replace(self.state, holds_since=tuple((one.rule.name, one.since) for one in held))
+        return self._moved(situation, state, held)
+
+    def _moved(self, situation: Situation, state: PolicyState, held: tuple[Held, ...]) -> Answer:
+        """Lower, raise, probe or keep the level, in this order of caution."""
+        limit = blocked(self.policy, state, situation.evidence.at)
+        down = choose_lowering(situation, held)
+        if down is not None and down.veto is None and limit is None:
+            decision = self._moving(ACTION_NAMES[down.held.rule.action.type], situation, down)
+            return decision, memory.lowered(self.policy, state, down.to, down.held.rule.for_seconds, self.now)
+        up = None if down is not None else choose_raising(situation, held)
+        if limit is None and not situation.faults:
+            if up is not None and up.veto is None:
+                return self._raised(state, situation, up)
+            if up is None and down is None and (tried := due(situation, state)) is not None:
+                return self._trying(state, *tried)
+        return self._kept(situation, held, down or up, limit), state
+
+    def _raised(self, state: PolicyState, situation: Situation, move: Move) -> Answer:
+        """Raise the level; one that was entered before and lost is only probed, after a growing gap."""
+        trial = find_trial(state, move.to)
+        if trial is None:
+            decision = self._moving(ActionName.STEP_UP, situation, move)
+            return decision, memory.raised(self.policy, state, move.to, self.now)
+        if probe_left(self.policy, state, move.to, situation.evidence.at) > 0.0:
+            gap = probe_gap(self.policy, trial)
+            why = f"{move.to.name} was lost {trial.losses} times in a row and is tried again {gap:.0f} s after"
+            return self._hold(f"{found(move.held)}, but {why}", move.held.rule.name), state
+        decision = self._moving(ActionName.PROBE, situation, move)
+        return decision, memory.probing(self.policy, state, move.to, self.now)
+
+    def _trying(self, state: PolicyState, level: Level, why: str) -> Answer:
+        where = "on one replica" if self.observation.workload.replicas > 1 else "on the one replica there is"
+        gap = probe_gap(self.policy, find_trial(state, level))
+        decision = Decision(ActionName.PROBE, level.name, f"{why} {where}", PROBE_RULE, gap)
+        return decision, memory.probing(self.policy, state, level, self.now)
+
+    def _moving(self, action: ActionName, situation: Situation, move: Move) -> Decision:
+        rule, to = move.held.rule, move.to
+        advantage = situation.economics.advantage(to, situation.level, situation.evidence.recent)
+        expected = "" if advantage is None else f", expected {100 * advantage:+.0f} % of speed"
+        reason = f"{found(move.held)}: from {situation.level.name} to {to.name}{expected}{note(situation.evidence)}"
+        return Decision(
+            action,
+            to.name,
+            with_faults(situation.faults, reason),
+            rule.name,
+            rule.for_seconds,
+            None if advantage is None else 100.0 * advantage,
+            situation.faults,
+        )
+
+    def _probed(self, base: Level, name: str, started_at: float) -> Answer:
+        level = self.policy.ladder.find(name)
+        if level is None:
+            return self._hold(f"the probed level {name} is gone"), replace(self.state, probe=None)
+        verdict = judge_probe(self._situation(level, started_at), base, started_at, self.now)
+        if verdict.verdict is Verdict.LOST:
+            state = memory.probe_lost(self.state, level, self.now)
+            gap = probe_gap(self.policy, find_trial(state, level))
+            reason = f"the probe of {name} is lost: {verdict.reason}; back to {base.name}, next try in {gap:.0f} s"
+            return self._going(base.name, reason), state
+        if verdict.verdict is Verdict.OPEN:
+            return self._hold(f"probing {name}: {verdict.reason}", PROBE_RULE), self.state
+        return self._won(base, level, verdict)
+
+    def _won(self, base: Level, level: Level, verdict: ProbeVerdict) -> Answer:
+        limit = blocked(self.policy, self.state, verdict.at)
+        if limit is not None:
+            return self._hold(f"the probe of {level.name} is won, but {limit}", PROBE_RULE), self.state
+        reason = f"the probe of {level.name} is won: {verdict.reason}: from {base.name} to {level.name}"
+        decision = Decision(ActionName.STEP_UP, level.name, reason, PROBE_RULE, gain_percent=verdict.gain_percent)
+        replicas = self.observation.workload.replicas
+        return decision, memory.probe_won(self.policy, self.state, level, replicas, self.now)
+
+    def _kept(self, situation: Situation, held: tuple[Held, ...], move: Move | None, limit: str | None) -> Decision:
+        """Say why nothing happens: a veto, a limit, a duration that is not over, or simply no reason to."""
+        evidence, faults = situation.evidence, situation.faults
+        alert = next((one for one in held if one.ripe and one.rule.action.type is ActionType.ALERT), None)
+        unripe = next((one for one in held if not one.ripe and leads_somewhere(situation, one.rule)), None)
+        cause, after = None, 0.0
+        if move is not None:
+            cause = move.held.rule
+            reason = f"{found(move.held)}, but {move.veto or limit or 'a fault of the engine is no reason to go up'}"
+        elif alert is not None:
+            cause, after, reason = alert.rule, float(alert.rule.for_seconds), found(alert)
+        elif unripe is not None:
+            cause, after, reason = unripe.rule, float(unripe.rule.for_seconds), waiting(unripe, evidence.at)
+        else:
+            reason = f"{shown(evidence)}: no rule asks for a change"
+        action = ActionName.ALERT if faults or (alert is not None and move is None) else ActionName.HOLD
+        said = with_faults(faults, reason + note(evidence))
+        return Decision(action, self.state.level, said, cause.name if cause else None, after, faults=faults)

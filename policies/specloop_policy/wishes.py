@@ -1,0 +1,60 @@
+"""Who may set the level over the heads of the rules: overrides, alerts and schedules, in their order of precedence."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from specloop_policy.decision import FiringAlert, Inputs, PolicyState
+from specloop_policy.ladder import Ladder, Level
+from specloop_policy.model import AlertActionType
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A level that somebody other than the rules asks for; `by` names them in reasons."""
+
+    level: Level
+    by: str
+    name: str | None = None
+
+
+def wish_in_force(ladder: Ladder, state: PolicyState, inputs: Inputs, now: float) -> Wish | None:
+    """The highest wish that names a level of the ladder: override, disabling alert, schedule, other alert."""
+    return next((wish for wish in _wishes(ladder, state, inputs, now) if wish is not None), None)
+
+
+def suspending_alert(inputs: Inputs) -> FiringAlert | None:
+    """An alert that asks to hold everything."""
+    return next((alert for alert in inputs.alerts if alert.action is AlertActionType.SUSPEND), None)
+
+
+def _wishes(ladder: Ladder, state: PolicyState, inputs: Inputs, now: float) -> Iterator[Wish | None]:
+    override = inputs.override
+    if override is not None and (override.until is None or now < override.until):
+        by = f"the override by {override.by}" if override.by else "the override"
+        yield _wish(ladder.find(override.level), by)
+    for alert in inputs.alerts:
+        if alert.action is AlertActionType.DISABLE:
+            yield Wish(ladder.levels[-1], f"alert {alert.name}", alert.name)
+    if inputs.scheduled is not None:
+        name = inputs.scheduled.schedule
+        yield _wish(ladder.find(inputs.scheduled.level), f"schedule {name}", name)
+    for alert in inputs.alerts:
+        yield _wish(_asked_for(ladder, state, alert), f"alert {alert.name}", alert.name)
+
+
+def _wish(level: Level | None, by: str, name: str | None = None) -> Wish | None:
+    return None if level is None else Wish(level, by, name)
+
+
+def _asked_for(ladder: Ladder, state: PolicyState, alert: FiringAlert) -> Level | None:
+    """The level that an alert asks for; steps count from where the level was before anything was forced."""
+    if alert.action is AlertActionType.SWITCH_TO:
+        return ladder.find(alert.level)
+    base = ladder.find(state.forced.back_to if state.forced is not None else state.level)
+    if base is None:
+        return None
+    if alert.action is AlertActionType.STEP_DOWN:
+        return next(iter(ladder.below(base)), base)
+    if alert.action is AlertActionType.STEP_UP:
+        return next(iter(ladder.above(base)), base)
+    return None

@@ -1,0 +1,1 @@
+"""A simulated inference engine: on a virtual clock, and as a server that speaks HTTP."""

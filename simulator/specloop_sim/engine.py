@@ -1,0 +1,449 @@
+"""The engine model: continuous batching of requests with speculative decoding, on a clock of its own.
+
+What a step is.  At the start of each step requests that have arrived are admitted in order, while there are places
+(`max_num_seqs`) and KV cache.  A step takes on prompt tokens up to a limit, first come first served (chunked
+prefill); the step that completes a prompt yields its first token.  Every other running request decodes: it drafts, a
+random prefix of the drafts is accepted, and it yields that and one token more.  The time of a step follows from all
+that is in it (`StepTimer`).
+
+How it is computed.  A request's course through its decode steps depends on its own luck alone (course.py), so it is
+laid into the timeline when the request is admitted, and whole runs of steps are then timed at once.  The result is
+that of the loop over steps, whatever the slices in which `advance` is called.
+
+What is left out.  Preemption: a request is admitted once the KV cache has room for it to its end beside all that
+runs, which a real engine cannot foresee.  Prefix caching, and the few tokens of KV that drafts take.
+"""
+
+import math
+from bisect import bisect_left
+from collections import deque
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from itertools import accumulate
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specloop_engine.sample import Dialect, Sample
+from specloop_engine.sample import Drafting as DraftingCounters
+from specloop_policy.ladder import DISABLED, Level
+from specloop_sim.course import NO_DRAFT, Course, Drafting, course_of
+from specloop_sim.profile import Profile
+from specloop_sim.request import Finish, Finished, Request
+from specloop_sim.timeline import Array, Timeline
+
+LONGEST_RUN = 512
+"""Steps timed at once: enough that their number does not matter, few enough to be thrown away on an arrival."""
+
+TEMPERATURE_EDGES = tuple(tenth / 10 for tenth in range(21))
+
+
+def temperature_bucket(temperature: float) -> int:
+    """Place of the first edge at or above this temperature; one beyond the last edge when there is none."""
+    return bisect_left(TEMPERATURE_EDGES, temperature)
+
+
+class Refused(ValueError):
+    """The engine does not take this request: too long, or it is draining; the same request will be refused again."""
+
+
+class Watcher(Protocol):
+    """Sees what a metrics page counts beyond `Sample`."""
+
+    def first_token(self, request: Request, seconds: float) -> None:
+        """A prompt is computed; its first token came `seconds` after the request."""
+
+    def finished(self, finished: Finished) -> None:
+        """A request is over."""
+
+    def steps(self, seconds: Array, tokens: Array, decoding: Array) -> None:
+        """Steps are over: how long each took, its tokens, and the requests that it decoded."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """What has been counted since the engine started."""
+
+    prompt_tokens: int = 0
+    generation_tokens: int = 0
+    first_tokens: int = 0
+    one_token_requests: int = 0
+    finished: dict[Finish, int] = field(default_factory=lambda: dict.fromkeys(Finish, 0))
+    steps: int = 0
+    busy_seconds: float = 0.0
+    """Time spent in steps."""
+
+
+@dataclass(slots=True, eq=False)
+class _Running:
+    """A request in the batch: the steps that it takes part in, and how far it has been counted."""
+
+    request: Request
+    admitted: float
+    prefill_start: int
+    decode_start: int
+    course: Course
+    first_token: float | None = None
+    counted: int = 0
+    """Decode steps whose drafts and tokens are in the counters."""
+    over: bool = False
+
+    @property
+    def end(self) -> int:
+        """The step after its last one."""
+        return self.decode_start + len(self.course)
+
+    def decoded(self, step: int) -> int:
+        """Decode steps that are over when `step` is next."""
+        return min(max(0, step - self.decode_start), len(self.course))
+
+
+class EngineModel:
+    """One engine process with one level; it begins at `now`, ready, and computes only when told to `advance`.
+
+    `seed` and a request's id decide that request's luck.  `clustering` False gives all requests the same acceptance.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        level: Level = DISABLED,
+        *,
+        seed: int = 0,
+        now: float = 0.0,
+        clustering: bool = True,
+        probabilistic: bool = False,
+        max_num_seqs: int | None = None,
+        max_model_len: int | None = None,
+        watcher: Watcher | None = None,
+    ) -> None:
+        self.profile = profile
+        self.started = now
+        self.counters = Counters()
+        self.kv_tokens = profile.kv_tokens(level)
+        self.max_num_seqs = max_num_seqs or profile.max_num_seqs
+        self.max_model_len = min(max_model_len or profile.max_model_len, self.kv_tokens)
+        self._drafting = Drafting(level, seed, clustering, probabilistic)
+        self._timer = profile.step_times(level)
+        self._watcher = watcher
+        self._clock = now
+        """End of the last step; the start of the one in progress when anything runs."""
+        self._step = 0
+        """Steps that are over."""
+        self._timeline = Timeline()
+        self._prefill = (0, 0)
+        """The step up to which prompts have been laid out, and the prompt tokens already in it."""
+        self._queue: list[tuple[float, int, Request]] = []
+        self._submitted = 0
+        self._admitted = 0
+        self._head: Course | None = None
+        """Course of the request at the head of the queue, while it waits."""
+        self._running: dict[str, _Running] = {}
+        self._planned = 0
+        """The step after the last one that has anything in it."""
+        self._firsts: list[tuple[int, int, _Running]] = []
+        """Steps in which first tokens come out."""
+        self._lasts: list[tuple[int, int, _Running]] = []
+        """Steps in which requests end."""
+        self._finished: deque[Finished] = deque()
+        self._accepted: NDArray[np.int64] = np.zeros(level.tokens + 1, np.int64)
+        """Drafts by how many of their tokens were accepted."""
+        self._temperatures = [0] * (len(TEMPERATURE_EDGES) + 1)
+        self._draining = False
+
+    @property
+    def level(self) -> Level:
+        """What it drafts with."""
+        return self._drafting.level
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing runs and nothing waits."""
+        return not self._running and not self._queue
+
+    def submit(self, request: Request) -> None:
+        """Take a request, which joins the queue at its arrival; raises Refused."""
+        if self._draining:
+            raise Refused("the engine is shutting down")
+        total = request.prompt_tokens + request.output_tokens
+        if total > self.max_model_len:
+            raise Refused(
+                f"the request needs {total} tokens ({request.prompt_tokens} in the prompt), "
+                f"and the longest that this engine takes is {self.max_model_len}"
+            )
+        self._submitted += 1
+        heappush(self._queue, (request.arrival, self._submitted, request))
+        if self._queue[0][2] is request:
+            self._head = None
+
+    def advance(self, until: float) -> None:
+        """Run every step that ends by `until`."""
+        while self._turn(until):
+            pass
+
+    def finished(self) -> list[Finished]:
+        """Requests that have ended since this was last asked, in order."""
+        drained = list(self._finished)
+        self._finished.clear()
+        return drained
+
+    def emitted(self, request_id: str) -> int:
+        """Tokens of a running request that are out; 0 while it waits and when it is over."""
+        running = self._running.get(request_id)
+        if running is None or running.first_token is None:
+            return 0
+        return int(running.course.emitted[running.decoded(self._step)])
+
+    def drain(self) -> None:
+        """Take no more requests; those that are here run to their end as `advance` is called."""
+        self._draining = True
+
+    def stop(self) -> list[Finished]:
+        """End at once: everything here is lost, and returned as aborted."""
+        self._draining = True
+        for running in list(self._running.values()):
+            self._abort(running)
+        for _, _, request in sorted(self._queue):
+            self._close(Finished(request, None, None, max(self._clock, request.arrival), 0, Finish.ABORT))
+        self._queue.clear()
+        return self.finished()
+
+    def cancel(self, request_id: str) -> None:
+        """End one request, as when its client has gone; unknown ones are ignored."""
+        running = self._running.get(request_id)
+        if running is not None:
+            self._abort(running)
+            return
+        waiting = [entry for entry in self._queue if entry[2].id != request_id]
+        if len(waiting) < len(self._queue):
+            self._queue, self._head = waiting, None
+            heapify(self._queue)
+
+    def running(self) -> int:
+        """Requests in the batch."""
+        return len(self._running)
+
+    def waiting(self, at: float) -> int:
+        """Requests that have arrived by `at` and are not in the batch."""
+        return sum(arrival <= at for arrival, _, _ in self._queue)
+
+    def kv_used(self) -> float:
+        """Share of the KV cache in use, 0 to 1."""
+        if not self._running:
+            return 0.0
+        return float(self._timeline.context(self._step, self._step + 1)[0]) / self.kv_tokens
+
+    def sample(self, at: float) -> Sample:
+        """What its metrics page says at `at`, up to which it is run."""
+        self.advance(at)
+        self._count_all()
+        counters = self.counters
+        return Sample(
+            at=at,
+            dialect=Dialect.VLLM_V1,
+            process_start=self.started,
+            drafting=self.drafting_counters(),
+            tokens=self.level.tokens,
+            generation_tokens=float(counters.generation_tokens),
+            prompt_tokens=float(counters.prompt_tokens),
+            finished_requests=float(sum(counters.finished.values())),
+            one_token_requests=float(counters.one_token_requests),
+            length_requests=float(counters.finished[Finish.LENGTH]),
+            first_tokens=float(counters.first_tokens),
+            running=float(len(self._running)),
+            waiting=float(self.waiting(at)),
+            kv_cache_percent=100.0 * self.kv_used(),
+            temperatures=self.temperatures(at),
+        )
+
+    def drafting_counters(self) -> DraftingCounters | None:
+        """Speculation's counters as they were last counted by `sample`; None when it is off."""
+        if not self.level.speculates:
+            return None
+        drafts = self._accepted.sum()
+        at_least = self._accepted[::-1].cumsum()[::-1][1:]
+        return DraftingCounters(
+            drafts=float(drafts),
+            draft_tokens=float(drafts * self.level.tokens),
+            accepted_tokens=float(at_least.sum()),
+            accepted_per_position=tuple(map(float, at_least)),
+        )
+
+    def temperatures(self, at: float) -> tuple[tuple[float, float], ...]:
+        """Requests that have arrived by `at`, by temperature: upper edge, requests at or below it."""
+        counts = self._temperatures.copy()
+        for arrival, _, request in self._queue:
+            if arrival <= at:
+                counts[temperature_bucket(request.temperature)] += 1
+        return tuple(zip((*TEMPERATURE_EDGES, math.inf), map(float, accumulate(counts)), strict=True))
+
+    def _admit(self) -> None:
+        while self._queue and self._queue[0][0] <= self._clock and len(self._running) < self.max_num_seqs:
+            if not self._lay_out(self._queue[0][2]):
+                return
+            _, _, request = heappop(self._queue)
+            self._head = None
+            self._temperatures[temperature_bucket(request.temperature)] += 1
+
+    def _lay_out(self, request: Request) -> bool:
+        """Lay a request into the timeline from the next step on; False when the KV cache has no room for it."""
+        if self._head is None:
+            self._head = course_of(request, self._drafting)
+        course = self._head
+        start, chunks = self._prompt_steps(request.prompt_tokens)
+        running = _Running(request, self._clock, start, start + len(chunks), course)
+        self._timeline.make_room(self._step, running.end)
+        held = self._timeline.context(start, running.end)
+        own = np.full(len(held), float(request.prompt_tokens))
+        own[len(chunks) :] += course.emitted[:-1]
+        own += held
+        if own.max() > self.kv_tokens:
+            return False
+        held[:] = own
+        self._timeline.prefill(start, running.decode_start)[:] += chunks
+        self._add_decoding(running, running.decode_start, 1)
+        used = self._prefill[1] if self._prefill[0] == running.decode_start - 1 else 0
+        self._prefill = (running.decode_start - 1, used + chunks[-1])
+        self._enter(running)
+        return True
+
+    def _prompt_steps(self, prompt_tokens: int) -> tuple[int, list[int]]:
+        """The first step with room for prompt tokens, and how many the prompt takes of each step from there."""
+        room = self.profile.prefill_tokens_per_step
+        start, used = self._prefill if self._prefill[0] >= self._step else (self._step, 0)
+        if used == room:
+            start, used = start + 1, 0
+        first = min(prompt_tokens, room - used)
+        whole, rest = divmod(prompt_tokens - first, room)
+        return start, [first, *[room] * whole, *([rest] if rest else [])]
+
+    def _enter(self, running: _Running) -> None:
+        self._admitted += 1
+        order = self._admitted
+        self._running[running.request.id] = running
+        self._planned = max(self._planned, running.end)
+        heappush(self._firsts, (running.decode_start - 1, order, running))
+        heappush(self._lasts, (running.end - 1, order, running))
+
+    def _add_decoding(self, running: _Running, start: int, sign: int) -> None:
+        """Add (or with sign -1 take out) a request's decode steps from step `start` on."""
+        end = running.end
+        self._timeline.decoding(start, end)[:] += sign
+        if self.level.tokens:
+            drafted = running.course.accepted[start - running.decode_start :] != NO_DRAFT
+            self._timeline.drafting(start, end)[:] += sign * drafted
+
+    def _lift(self, running: _Running, start: int) -> None:
+        """Take a request out of the steps from `start` on."""
+        start = max(start, running.decode_start)
+        if start < running.end:
+            self._add_decoding(running, start, -1)
+            emitted = running.course.emitted[start - running.decode_start : -1]
+            self._timeline.context(start, running.end)[:] -= running.request.prompt_tokens + emitted
+
+    def _count_all(self) -> None:
+        for running in self._running.values():
+            self._count(running, self._step)
+
+    def _count(self, running: _Running, step: int) -> None:
+        """Bring the counters up to `step` for one request."""
+        done = running.decoded(step)
+        if done == running.counted:
+            return
+        course = running.course
+        self.counters.generation_tokens += int(course.emitted[done] - course.emitted[running.counted])
+        if self.level.tokens:
+            steps = course.accepted[running.counted : done] + 1
+            self._accepted += np.bincount(steps, minlength=self.level.tokens + 2)[1:]
+        running.counted = done
+
+    def _turn(self, until: float) -> bool:
+        """Admit what can be admitted and run up to the next moment when that may change; False when at `until`."""
+        self._admit()
+        if not self._running:
+            if not self._queue or self._queue[0][0] > until:
+                return False
+            self._clock = max(self._clock, self._queue[0][0])
+            return True
+        if self._queue and self._queue[0][0] <= self._clock:
+            # The head of the queue found no room, and only the end of a request makes some.
+            return self._run(self._lasts[0][0] + 1, until, None)
+        return self._run(self._step + LONGEST_RUN, until, self._queue[0][0] if self._queue else None)
+
+    def _run(self, last: int, until: float, arrival: float | None) -> bool:
+        """Run steps before step `last` while they end by `until`, up to the first that ends at or after `arrival`."""
+        first = self._step
+        last = min(last, first + LONGEST_RUN, self._planned)
+        seconds = self._seconds(first, last)
+        ends = seconds.copy()
+        ends[0] += self._clock  # then summed one by one, so that the slices make no difference to the last bit
+        np.add.accumulate(ends, out=ends)
+        count = int(np.searchsorted(ends, until, side="right"))
+        if arrival is not None:
+            count = min(count, int(np.searchsorted(ends, arrival)) + 1)
+        if count == 0:
+            return False
+        self._pass(seconds[:count], ends[:count])
+        return True
+
+    def _seconds(self, first: int, last: int) -> Array:
+        line = self._timeline
+        return self._timer.seconds(
+            line.context(first, last), line.decoding(first, last), line.drafting(first, last), line.prefill(first, last)
+        )
+
+    def _pass(self, seconds: Array, ends: Array) -> None:
+        """These steps are over."""
+        first, after = self._step, self._step + len(ends)
+        start, self._clock, self._step = self._clock, float(ends[-1]), after
+        self.counters.steps += len(ends)
+        self.counters.busy_seconds += self._clock - start
+        if self._watcher is not None:
+            decoding = self._timeline.decoding(first, after)
+            tokens = self._timeline.prefill(first, after) + decoding
+            self._watcher.steps(seconds, tokens + self.level.tokens * self._timeline.drafting(first, after), decoding)
+        while self._firsts and self._firsts[0][0] < after:
+            step, _, running = heappop(self._firsts)
+            if not running.over:
+                self._first_token(running, float(ends[step - first]))
+        while self._lasts and self._lasts[0][0] < after:
+            step, _, running = heappop(self._lasts)
+            if not running.over:
+                self._finish(running, float(ends[step - first]))
+
+    def _first_token(self, running: _Running, moment: float) -> None:
+        running.first_token = moment
+        self.counters.first_tokens += 1
+        self.counters.generation_tokens += 1
+        self.counters.prompt_tokens += running.request.prompt_tokens
+        if self._watcher is not None:
+            self._watcher.first_token(running.request, moment - running.request.arrival)
+
+    def _finish(self, running: _Running, moment: float) -> None:
+        request = running.request
+        self._count(running, running.end)
+        self._leave(running)
+        self._close(
+            Finished(request, running.admitted, running.first_token, moment, request.output_tokens, request.finish)
+        )
+
+    def _abort(self, running: _Running) -> None:
+        """Take a request out of all steps after the one in progress; a prompt that is laid out is still computed."""
+        self._count(running, self._step)
+        tokens = self.emitted(running.request.id)
+        self._lift(running, self._step + 1)
+        self._leave(running)
+        self._planned = max((other.end for other in self._running.values()), default=self._step)
+        self._close(Finished(running.request, running.admitted, running.first_token, self._clock, tokens, Finish.ABORT))
+
+    def _leave(self, running: _Running) -> None:
+        running.over = True
+        del self._running[running.request.id]
+
+    def _close(self, finished: Finished) -> None:
+        self.counters.finished[finished.finish] += 1
+        self.counters.one_token_requests += finished.tokens <= 1
+        self._finished.append(finished)
+        if self._watcher is not None:
+            self._watcher.finished(finished)

@@ -1,0 +1,205 @@
+"""Named hardware and models: step times, memory and limits, each figure measured by others or derived beside it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from specloop_policy.cost import Line, LineStepTimes
+from specloop_policy.ladder import LOOKUP_METHODS, Level, Method
+
+Array = NDArray[np.float64]
+
+GIB = float(2**30)
+H100_BYTES_PER_SECOND = 3.35e12
+"""Memory bandwidth of one H100 SXM (NVIDIA data sheet)."""
+H100_FLOPS = 989e12
+"""Dense bf16 arithmetic of one H100 SXM (NVIDIA data sheet)."""
+H100_USABLE_BYTES = 79.6 * GIB * 0.92
+"""What an engine may use of one H100: 79.6 GiB are visible, and vLLM 0.32.0 takes .92 of it by default."""
+ENGINE_BYTES = 4.0 * GIB
+"""Activations, CUDA graphs and communication buffers of one GPU: assumed."""
+
+
+class UnknownProfile(ValueError):
+    """There is no profile of this name, or it does not know this drafter; trying again does not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftMemory:
+    """What a drafter takes of the GPUs' memory, over all GPUs together."""
+
+    weight_bytes: float
+    kv_bytes_per_token: float
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One model on one kind of hardware, as one engine process serves it."""
+
+    name: str
+    model: str
+    times: LineStepTimes
+    kv_bytes: float
+    """Memory left for the KV cache when nothing is speculated, over all GPUs together."""
+    kv_bytes_per_token: float
+    drafters: tuple[tuple[Method, DraftMemory], ...]
+    """Memory of drafters with weights; lookups take none."""
+    startup_seconds: float
+    """From the start of the process to the open port."""
+    max_num_seqs: int = 256
+    max_model_len: int = 131_072
+    prefill_tokens_per_step: int = 8192
+    """Prompt tokens that a step takes on beside its decoding: vLLM's `max_num_batched_tokens`, of which decoding is
+    not taken off here."""
+
+    def methods(self) -> tuple[Method, ...]:
+        """The drafter methods that this profile has figures for."""
+        lines = {method for method, _ in self.times.drafts}
+        return (*(method for method, _ in self.drafters if method in lines), Method.NGRAM, Method.NGRAM_GPU)
+
+    def kv_tokens(self, level: Level) -> int:
+        """Tokens that the KV cache holds at this level; a draft model takes room for its weights and its own KV."""
+        memory = self._memory(level)
+        return int((self.kv_bytes - memory.weight_bytes) / (self.kv_bytes_per_token + memory.kv_bytes_per_token))
+
+    def _memory(self, level: Level) -> DraftMemory:
+        if level.drafter is None or level.drafter.method in LOOKUP_METHODS:
+            return DraftMemory(0.0, 0.0)
+        method = level.drafter.method
+        found = dict(self.drafters).get(method)
+        if found is None or method not in self.methods():
+            known = ", ".join(self.methods())
+            raise UnknownProfile(f"profile {self.name} has no figures for drafts by {method}; it has for {known}")
+        return found
+
+    def step_times(self, level: Level) -> "StepTimer":
+        """Seconds of steps at this level; raises UnknownProfile where the drafter is not known."""
+        self._memory(level)
+        return StepTimer(self.times, level)
+
+
+class StepTimer:
+    """Seconds of many steps at once.
+
+    With every running request drafting and nothing to prefill this is `LineStepTimes.seconds`.  Beyond that it knows
+    that a lookup without a match verifies nothing, that prefilled tokens cost what verified ones do, and that an
+    engine whose live K is 0 still runs its drafter's first pass (seen on vLLM 0.32.0).
+    """
+
+    __slots__ = ("_draft", "_lookup", "_overhead", "_target", "_tokens")
+
+    def __init__(self, times: LineStepTimes, level: Level) -> None:
+        self._target = times.target
+        self._overhead = times.overhead_seconds
+        self._tokens = level.tokens
+        self._lookup = 1.0
+        self._draft: Callable[[Array, Array], Array] | None = None
+        if level.drafter is None:
+            return
+        if level.drafter.method in LOOKUP_METHODS:
+            self._lookup = 1.0 + times.lookup_share
+            return
+        line, tokens = dict(times.drafts)[level.drafter.method], max(1, level.tokens)
+        if times.draft_passes:
+            self._draft = lambda context, running: tokens * _on(line, context, running)
+        else:
+            self._draft = lambda context, running: _on(line, context, running * tokens)
+
+    def seconds(self, context: Array, running: Array, drafting: Array, prefill: Array) -> Array:
+        """Seconds of each step, from tokens of context, requests decoding, those of them drafting, prompt tokens."""
+        verify = _on(self._target, context, running + drafting * self._tokens + prefill)
+        if self._draft is None:
+            return verify * self._lookup + self._overhead
+        # A step that only prefills drafts as well: the draft model reads the prompt too.
+        return verify + self._draft(context, running) + self._overhead
+
+
+def _on(line: Line, context: Array, tokens: Array) -> Array:
+    return line.per_context_token * context + line.per_token * tokens + line.constant
+
+
+# One H100, Llama-3.1-8B, bf16: lines fitted by SpecDecode-Bench (seconds).
+_H100_8B = LineStepTimes(
+    target=Line(3.92645679e-8, 2.10103129e-5, 5.88590713e-3),
+    overhead_seconds=1.20683946e-3,
+    drafts=(
+        (Method.EAGLE, Line(2.37768493e-9, 8.41429603e-7, 2.13526175e-3)),
+        # Assumed: EAGLE-3's head is one layer of the same size.
+        (Method.EAGLE3, Line(2.37768493e-9, 8.41429603e-7, 2.13526175e-3)),
+    ),
+    lookup_share=0.005875,
+)
+
+# The same lines say how much of the data sheet an H100 gives, which carries over to other models:
+#   weights  8.03e9 parameters x 2 bytes / 3.35e12 = 4.79 ms of the 5.886 ms constant: .81
+#   tokens   8.03e9 x 2 flop / 989e12 = 16.2 us of 21.0 us: .77
+#   context  32 layers x 8 heads x 128 x 2 x 2 bytes = 131,072 bytes / 3.35e12 = 39.1 ns of 39.3 ns: 1.0
+WEIGHT_EFFICIENCY = 0.81
+FLOP_EFFICIENCY = 0.77
+
+
+def derived_line(parameters: float, kv_bytes_per_token: float, gpus: int, constant: float) -> Line:
+    """A model's line on `gpus` H100s in tensor parallel: memory for weights and context, arithmetic for tokens.
+
+    `constant` is what a pass takes beside reading its weights.
+    """
+    return Line(
+        per_context_token=kv_bytes_per_token / (gpus * H100_BYTES_PER_SECOND),
+        per_token=2.0 * parameters / (gpus * H100_FLOPS * FLOP_EFFICIENCY),
+        constant=2.0 * parameters / (gpus * H100_BYTES_PER_SECOND * WEIGHT_EFFICIENCY) + constant,
+    )
+
+
+_70B, _70B_KV = 70.6e9, 80 * 8 * 128 * 2 * 2.0  # Llama-3.3-70B: 80 layers, 8 KV heads of 128, bf16
+_1B, _1B_KV = 1.24e9, 16 * 8 * 64 * 2 * 2.0  # Llama-3.2-1B: 16 layers, 8 KV heads of 64, bf16
+_ALL_REDUCE = 10e-6  # one small all-reduce over NVLink between four GPUs, two a layer: assumed
+
+_4XH100_70B = LineStepTimes(
+    # 141 GB of weights: 13.0 ms; 160 all-reduces: 1.6 ms; 46 us a token; 24 ns a token of context.
+    target=derived_line(_70B, _70B_KV, gpus=4, constant=160 * _ALL_REDUCE),
+    overhead_seconds=1.20683946e-3,  # of the scheduler, so the same as on one GPU
+    drafts=(
+        # One pass: .23 ms of weights, 32 all-reduces .32 ms, and .9 ms to launch, sample and prepare the next pass,
+        # assumed: vLLM's draft models run one step of the engine's Python per pass.  A pass is .09 of a plain step.
+        (Method.DRAFT_MODEL, derived_line(_1B, _1B_KV, gpus=4, constant=32 * _ALL_REDUCE + 0.9e-3)),
+    ),
+    draft_passes=True,
+    lookup_share=0.005875,
+)
+
+PROFILES = {
+    profile.name: profile
+    for profile in (
+        Profile(
+            name="h100-llama-3.1-8b",
+            model="meta-llama/Llama-3.1-8B-Instruct",
+            times=_H100_8B,
+            kv_bytes=H100_USABLE_BYTES - 8.03e9 * 2 - ENGINE_BYTES,
+            kv_bytes_per_token=131_072.0,
+            # EAGLE heads: one layer and the projection, .25e9 parameters (assumed from EAGLE's paper, .24e9 for 7B).
+            drafters=(
+                (Method.EAGLE, DraftMemory(0.5e9, 4096.0)),
+                (Method.EAGLE3, DraftMemory(0.5e9, 4096.0)),
+            ),
+            startup_seconds=60.0,  # reports go from 34 s to 11 min; assumed near the fast end, with weights cached
+        ),
+        Profile(
+            name="4xh100-llama-3.3-70b",
+            model="meta-llama/Llama-3.3-70B-Instruct",
+            times=_4XH100_70B,
+            kv_bytes=4 * (H100_USABLE_BYTES - ENGINE_BYTES) - _70B * 2,
+            kv_bytes_per_token=_70B_KV,
+            drafters=((Method.DRAFT_MODEL, DraftMemory(_1B * 2, _1B_KV)),),
+            startup_seconds=180.0,  # assumed, in the middle of the reports
+        ),
+    )
+}
+
+
+def profile_named(name: str) -> Profile:
+    """The profile of this name; raises UnknownProfile listing those there are."""
+    if name not in PROFILES:
+        raise UnknownProfile(f"no profile is called {name!r}; there are {', '.join(PROFILES)}")
+    return PROFILES[name]

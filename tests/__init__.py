@@ -1,0 +1,1 @@
+"""Tests of SpecLoop: units first, then components on loopback servers, then real engines."""

@@ -1,0 +1,1 @@
+"""Tests of parts together, with real servers and processes on this machine."""

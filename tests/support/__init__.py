@@ -1,0 +1,1 @@
+"""Fakes, builders and recorded data that tests share."""

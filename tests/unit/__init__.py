@@ -1,0 +1,1 @@
+"""Tests that need no server, no process and no fake."""
