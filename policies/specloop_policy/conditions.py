@@ -105,23 +105,24 @@ def on_spans(
     unit: str = " %",
     scale: float = 100.0,
 ) -> Judgement:
-    """Judge one limit: it holds when one span is surely on its side of it and none surely on the other.
+    """Judge one limit by the shortest span that is conclusive.
 
-    A span that is surely below a lower limit decides alone, so that the calm hour before does not hide a collapse.
+    A collapse and a recovery show in a short span soon, whatever the calm hour before says; a small shift shows in a
+    long span once the short ones cannot tell.
     """
     readings = [Reading(what, value, one.seconds, unit, scale) for one, value in found if value is not None]
     if not readings:
         return Judgement(Truth.UNKNOWN, f"{what} is unknown")
     limit = below if below is not None else above
     assert limit is not None  # the model asks for exactly one side
-    under = next((one for one in readings if one.interval.high * scale < limit), None)
-    over = next((one for one in readings if one.interval.low * scale > limit), None)
-    hit, miss = (under, over) if below is not None else (over, under)
     side = "below" if below is not None else "above"
-    if hit is not None and (below is not None or miss is None):
-        return Judgement(Truth.HOLDS, f"{hit.words()} is {side} the limit of {limit}{unit}")
-    if miss is not None and hit is None:
-        return Judgement(Truth.FAILS, f"{miss.words()} is not {side} the limit of {limit}{unit}")
-    if readings[0].interval.low == readings[0].interval.high:
-        return Judgement(Truth.FAILS, f"{readings[0].words()} is not {side} the limit of {limit}{unit}")
+    for one in readings:
+        under, over = one.interval.high * scale < limit, one.interval.low * scale > limit
+        exact = one.interval.low == one.interval.high
+        if under or over or exact:
+            holds = under if below is not None else over
+            return Judgement(
+                Truth.HOLDS if holds else Truth.FAILS,
+                f"{one.words()} is {'' if holds else 'not '}{side} the limit of {limit}{unit}",
+            )
     return Judgement(Truth.INCONCLUSIVE, f"{readings[-1].words()} is too near the limit of {limit}{unit} to tell")

@@ -158,14 +158,15 @@ RULES: Mapping[type[BaseModel], tuple[CelRule, ...]] = {
         ),
         CelRule(
             "tokens_not_falling",
-            # Sorted by falling K, and no K twice: `isSorted` knows only rising lists.
-            "!has(self.levels) || !has(self.drafters) || self.drafters.all(d, "
-            "self.levels.filter(x, has(x.drafter) && has(x.tokens) && x.drafter == d.name)"
-            ".map(x, 0 - x.tokens).isSorted() && "
-            "self.levels.filter(x, has(x.drafter) && has(x.tokens) && x.drafter == d.name)"
-            ".all(x, self.levels.exists_one(y, has(y.drafter) && has(y.tokens) && "
-            "y.drafter == d.name && y.tokens == x.tokens)))",
+            "!has(self.levels) || !has(self.drafters) || self.drafters.all(d, self.levels.filter(x, "
+            "has(x.drafter) && has(x.tokens) && x.drafter == d.name).map(x, 0 - x.tokens).isSorted())",
             "tokens must fall from level to level of one drafter",
+        ),
+        CelRule(
+            "tokens_not_falling",
+            "!has(self.levels) || self.levels.all(x, !has(x.drafter) || !has(x.tokens) || self.levels.exists_one(y, "
+            "has(y.drafter) && has(y.tokens) && y.drafter == x.drafter && y.tokens == x.tokens))",
+            "no two levels may have the same drafter and tokens",
         ),
         _known_level("rule_levels_unknown", "rules", "action.level"),
         _known_level("schedule_levels_unknown", "schedules", "level"),

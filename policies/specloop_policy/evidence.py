@@ -55,7 +55,7 @@ def gather(policy: Policy, windows: Sequence[Window], level: str, since: float |
     `since` is when the level was entered, None when it was not by us.
     """
     if not windows:
-        return Evidence(Outcome.EMPTY, "no window of metrics is complete yet", now)
+        return Evidence(Outcome.EMPTY, f"no window of metrics at {level} is complete yet", now)
     at = max(one.end for one in windows)
     length = policy.signals.window_seconds
     newest = [one for one in windows if at - one.end < length / 2.0]

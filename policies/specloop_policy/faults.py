@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from specloop_policy.acceptance import Interval, Pool, effective, wilson
 from specloop_policy.decision import Fault
 from specloop_policy.evidence import Evidence
+from specloop_policy.guardrails import DAY_SECONDS
 from specloop_policy.observation import Outcome, Window
 from specloop_policy.policy import Policy
 
@@ -75,8 +76,11 @@ def _aged_pods(policy: Policy, windows: Sequence[Window]) -> Iterator[Fault]:
     oldest, second = sorted(starts, key=lambda pod: (starts[pod], pod))[:2]
     if starts[oldest] == starts[second]:
         return
-    aged = _acceptance(policy, (one for one in windows if one.pod == oldest))
-    siblings = _acceptance(policy, (one for one in windows if one.pod != oldest))
+    looks = (
+        int(DAY_SECONDS / policy.signals.window_seconds) + 1
+    )  # one false alarm in twenty days, not in twenty windows
+    aged = _acceptance(policy, (one for one in windows if one.pod == oldest), looks)
+    siblings = _acceptance(policy, (one for one in windows if one.pod != oldest), looks)
     if aged is not None and siblings is not None and aged.high < siblings.low:
         yield Fault(
             "AgeDependent",
@@ -87,7 +91,7 @@ def _aged_pods(policy: Policy, windows: Sequence[Window]) -> Iterator[Fault]:
         )
 
 
-def _acceptance(policy: Policy, windows: Iterable[Window]) -> Interval | None:
+def _acceptance(policy: Policy, windows: Iterable[Window], looks: int) -> Interval | None:
     accepted = draft_tokens = requests = 0.0
     for one in windows:
         accepted += one.accepted_tokens
@@ -95,4 +99,4 @@ def _acceptance(policy: Policy, windows: Iterable[Window]) -> Interval | None:
         requests += one.finished_requests
     if draft_tokens <= 0.0:
         return None
-    return wilson(accepted, draft_tokens, effective(draft_tokens, requests, policy.signals.design_effect), 1)
+    return wilson(accepted, draft_tokens, effective(draft_tokens, requests, policy.signals.design_effect), looks)

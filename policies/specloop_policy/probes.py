@@ -8,8 +8,7 @@ from specloop_policy.decision import PolicyState
 from specloop_policy.guardrails import find_trial, probe_gap, probe_left
 from specloop_policy.ladder import Ladder, Level, same_drafter
 from specloop_policy.observation import Outcome
-from specloop_policy.policy import lowers
-from specloop_policy.rules import Situation, standing_in_the_way
+from specloop_policy.rules import Situation, destination, standing_in_the_way, veto
 from specloop_policy.words import shown, with_faults
 
 
@@ -91,7 +90,8 @@ def _objections(situation: Situation) -> tuple[str | None, str | None]:
     """The rule that would lower the probed level, and what is not conclusive yet, as sentences."""
     waiting = None
     for rule in situation.policy.rules:
-        if not lowers(rule):
+        to = destination(situation, rule)
+        if to is None or veto(situation, rule, to) is not None:
             continue
         judgement = judge(rule.when, situation.evidence.spans, situation.economics)
         if judgement.truth is Truth.HOLDS:

@@ -104,7 +104,7 @@ def _lowering(situation: Situation, held: Held) -> Move | None:
     to = destination(situation, held.rule)
     if to is None:
         return None
-    return Move(held, to, _veto(situation, held.rule, to))
+    return Move(held, to, veto(situation, held.rule, to))
 
 
 def destination(situation: Situation, rule: Rule) -> Level | None:
@@ -136,7 +136,7 @@ def _skipping_what_pays_less(situation: Situation, below: Sequence[Level]) -> It
     yield from below[-1:]
 
 
-def _veto(situation: Situation, rule: Rule, to: Level) -> str | None:
+def veto(situation: Situation, rule: Rule, to: Level) -> str | None:
     """Why the cost model refuses to lower the level; rules about memory are none of its business."""
     if not situation.vetoes or rule.when.kv_cache is not None:
         return None

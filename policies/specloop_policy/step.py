@@ -14,7 +14,7 @@ from specloop_policy.faults import find_faults
 from specloop_policy.guardrails import blocked, find_trial, probe_gap, probe_left
 from specloop_policy.ladder import Level
 from specloop_policy.model import ActionType
-from specloop_policy.observation import Observation, Outcome
+from specloop_policy.observation import Observation, Outcome, Window
 from specloop_policy.policy import Policy
 from specloop_policy.probes import ProbeVerdict, Verdict, due, judge_probe
 from specloop_policy.rules import (
@@ -166,9 +166,8 @@ class _Tick:
         reason = f"{forced.by} is over: back to {back.name}"
         return self._going(back.name, reason), memory.released(self.state, back, self.now)
 
-    def _situation(self, level: Level, since: float | None) -> Situation:
+    def _situation(self, level: Level, since: float | None, windows: tuple[Window, ...]) -> Situation:
         """The evidence about a level and its faults; a pod that suffers from its age is no evidence about it."""
-        windows = self.observation.windows
         evidence = gather(self.policy, windows, level.name, since, self.now)
         faults = find_faults(self.policy, evidence)
         aged = [pod for fault in faults if fault.name == "AgeDependent" for pod in fault.pods]
@@ -178,7 +177,7 @@ class _Tick:
         return Situation(self.policy, self.state, self.inputs, level, evidence, faults)
 
     def _ruled(self, level: Level) -> Answer:
-        situation = self._situation(level, self.state.changed_at)
+        situation = self._situation(level, self.state.changed_at, self.observation.windows)
         evidence = situation.evidence
         misplaced = level.speculates and evidence.outcome is Outcome.OFF
         if not evidence.usable or misplaced:
@@ -244,7 +243,8 @@ class _Tick:
         level = self.policy.ladder.find(name)
         if level is None:
             return self._hold(f"the probed level {name} is gone"), replace(self.state, probe=None)
-        verdict = judge_probe(self._situation(level, started_at), base, started_at, self.now)
+        own = tuple(one for one in self.observation.windows if one.level == name and one.start >= started_at)
+        verdict = judge_probe(self._situation(level, started_at, own), base, started_at, self.now)
         if verdict.verdict is Verdict.LOST:
             state = memory.probe_lost(self.state, level, self.now)
             gap = probe_gap(self.policy, find_trial(state, level))

@@ -20,7 +20,7 @@ def shown(evidence: Evidence) -> str:
 
 def note(evidence: Evidence) -> str:
     """How the figures came about, where that is not the plain way."""
-    return f" [{evidence.reason}]" if evidence.reason else ""
+    return f" [{evidence.reason}]" if evidence.reason and evidence.outcome is Outcome.MEASURED else ""
 
 
 def found(held: Held) -> str:

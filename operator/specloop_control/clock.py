@@ -1,0 +1,32 @@
+"""Clocks: the wall's, and one that runs faster for simulated servers."""
+
+import asyncio
+import time
+
+
+class WallClock:
+    """The wall's time."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return time.time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await asyncio.sleep(seconds)
+
+
+class FastClock:
+    """A clock that shows the wall's time at `epoch` and runs `speed` times as fast from there."""
+
+    def __init__(self, epoch: float, speed: float) -> None:
+        self._epoch = epoch
+        self._speed = speed
+
+    def now(self) -> float:
+        """Seconds since the epoch, on the fast clock."""
+        return self._epoch + (time.time() - self._epoch) * self._speed
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait this many of the fast seconds."""
+        await asyncio.sleep(seconds / self._speed)

@@ -1,0 +1,237 @@
+"""The process actuator: engines that we start ourselves, restarted one by one with new flags.
+
+Each change follows the plan of `specloop_policy.rollout`: drain, stop, start, wait for healthy, keep or go back.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+from asyncio.subprocess import Process
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import httpx
+
+from specloop_control.ports import Clock
+from specloop_control.scrape import fetch_sample
+from specloop_policy.decision import FailedChange
+from specloop_policy.ladder import Ladder, Level
+from specloop_policy.observation import Workload
+from specloop_policy.rollout import Event, Limits, Phase, ProcessView, Step, advance, find_event, next_pod
+
+HEALTH_SECONDS = 2.0
+"""An engine that takes longer to say that it is healthy is not."""
+
+
+class EngineGone(Exception):
+    """An engine ended by itself, or would not start even as it last ran; `returncode` is its exit code."""
+
+    def __init__(self, name: str, returncode: int) -> None:
+        self.returncode = returncode
+        super().__init__(f"{name} ended with exit code {returncode}")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpec:
+    """How to run one engine: its name, where it answers, and its command at each level."""
+
+    name: str
+    url: str
+    command: Callable[[Level], Sequence[str]]
+    environment: Mapping[str, str] | None = None
+    quiet: bool = False
+    """Whether its output is thrown away rather than passed on."""
+
+
+class Engine:
+    """One engine process and the level that it was started with."""
+
+    def __init__(self, spec: EngineSpec, level: Level, clock: Clock) -> None:
+        self.spec = spec
+        self.level = level
+        self.last_good = level
+        self.phase = Phase.STARTING
+        self.phase_since = clock.now()
+        self._clock = clock
+        self._process: Process | None = None
+
+    @property
+    def returncode(self) -> int | None:
+        """Exit code; None while it runs or before it was started."""
+        return None if self._process is None else self._process.returncode
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process is not None and self._process.returncode is None
+
+    def enter(self, phase: Phase) -> None:
+        """Move on to a phase."""
+        self.phase, self.phase_since = phase, self._clock.now()
+
+    async def start(self, level: Level) -> None:
+        """Start the process at a level, in a session of its own so that signals reach it through us alone."""
+        sink = asyncio.subprocess.DEVNULL if self.spec.quiet else None
+        environment = None if self.spec.environment is None else {**os.environ, **self.spec.environment}
+        self.level = level
+        self._process = await asyncio.create_subprocess_exec(
+            *self.spec.command(level), stdout=sink, stderr=sink, env=environment, start_new_session=True
+        )
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the process, if it still runs."""
+        if self._process is not None and self.alive:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """End the process and all its children at once."""
+        if self._process is not None and self.alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def wait(self) -> int:
+        """Wait for the end of the process; its exit code."""
+        assert self._process is not None
+        return await self._process.wait()
+
+
+class ProcessActuator:
+    """Levels for engine processes on this machine, changed one after the other."""
+
+    def __init__(
+        self,
+        specs: Sequence[EngineSpec],
+        ladder: Ladder,
+        level: Level,
+        *,
+        client: httpx.AsyncClient,
+        clock: Clock,
+        limits: Limits,
+        poll_seconds: float,
+    ) -> None:
+        self.engines = {spec.name: Engine(spec, level, clock) for spec in specs}
+        self._ladder = ladder
+        self._level = level
+        self._client = client
+        self._clock = clock
+        self._limits = limits
+        self._poll_seconds = poll_seconds
+
+    def pods(self) -> tuple[str, ...]:
+        """Names of the engines."""
+        return tuple(self.engines)
+
+    def workload(self) -> Workload:
+        """The level of most engines: one may be on probe."""
+        levels = [engine.level.name for engine in self.engines.values()]
+        return Workload(levels[-1], len(levels))
+
+    def level_of(self, pod: str) -> Level | None:
+        """The level that a pod serves at; None while it changes."""
+        engine = self.engines[pod]
+        return engine.level if engine.phase in (Phase.SERVING, Phase.DRAINING) else None
+
+    async def start(self) -> None:
+        """Start all engines as they were given to us; raises EngineGone when one does not become healthy."""
+        await asyncio.gather(*(engine.start(engine.level) for engine in self.engines.values()))
+        await asyncio.gather(*(self._first_start(engine) for engine in self.engines.values()))
+
+    async def _first_start(self, engine: Engine) -> None:
+        while engine.phase is Phase.STARTING:
+            if not engine.alive:
+                raise EngineGone(engine.spec.name, engine.returncode or 0)
+            if await self._healthy(engine):
+                engine.enter(Phase.SERVING)
+            else:
+                await self._clock.sleep(self._poll_seconds)
+
+    async def apply(self, wanted: Mapping[str, str]) -> FailedChange | None:
+        """Bring every engine to its level; a failure takes back what was changed.  Raises EngineGone when lost."""
+        before = {name: engine.level.name for name, engine in self.engines.items()}
+        failed = await self._bring(wanted)
+        if failed is not None:
+            await self._bring(before)
+        return failed
+
+    async def _bring(self, wanted: Mapping[str, str]) -> FailedChange | None:
+        while True:
+            running = {name: engine.level.name for name, engine in self.engines.items()}
+            name = next_pod(running, wanted)
+            if name is None:
+                return None
+            level = self._ladder.find(wanted[name])
+            assert level is not None  # decisions never leave the ladder
+            failed = await self._change(self.engines[name], level)
+            if failed is not None:
+                return failed
+
+    async def _change(self, engine: Engine, level: Level) -> FailedChange | None:
+        """Walk one engine through the plan; None when it serves at the new level."""
+        code: int | None = None
+        while True:
+            view = await self._view(engine, change_wanted=engine.level != level and code is None)
+            event = find_event(view, self._limits)
+            if event is None:
+                await self._clock.sleep(self._poll_seconds)
+                continue
+            if event is Event.GONE and engine.phase in (Phase.STARTING, Phase.RETREATING):
+                code = engine.returncode
+            phase, step = advance(engine.phase, event)
+            engine.enter(phase)
+            await self._do(engine, step, level)
+            if step is Step.KEEP:
+                break
+        if engine.level == level:
+            engine.last_good = level
+            return None
+        why = f"ended with exit code {code}" if code is not None and code >= 0 else "did not become healthy in time"
+        return FailedChange(level.name, "", f"{engine.spec.name} {why}")
+
+    async def _do(self, engine: Engine, step: Step, level: Level) -> None:
+        match step:
+            case Step.STOP | Step.GO_BACK:
+                engine.signal(signal.SIGTERM)
+            case Step.KILL:
+                engine.kill()
+            case Step.START:
+                await engine.start(level)
+            case Step.START_LAST_GOOD:
+                await engine.start(engine.last_good)
+            case Step.GIVE_UP:
+                raise EngineGone(engine.spec.name, engine.returncode or 1)
+            case Step.DRAIN | Step.KEEP:
+                pass
+
+    async def _view(self, engine: Engine, *, change_wanted: bool) -> ProcessView:
+        return ProcessView(
+            engine.phase,
+            self._clock.now() - engine.phase_since,
+            engine.alive,
+            healthy=engine.phase in (Phase.STARTING, Phase.RETURNING) and await self._healthy(engine),
+            busy=engine.phase is Phase.DRAINING and await self._busy(engine),
+            change_wanted=change_wanted,
+        )
+
+    async def _healthy(self, engine: Engine) -> bool:
+        try:
+            answer = await self._client.get(f"{engine.spec.url}/health", timeout=HEALTH_SECONDS)
+        except httpx.HTTPError:
+            return False
+        return answer.status_code == httpx.codes.OK and engine.alive
+
+    async def _busy(self, engine: Engine) -> bool:
+        sample = await fetch_sample(self._client, engine.spec.url, self._clock.now)
+        return sample is None or bool((sample.running or 0.0) + (sample.waiting or 0.0))
+
+    async def stop(self) -> None:
+        """End all engines: politely first, then for sure."""
+        for engine in self.engines.values():
+            engine.signal(signal.SIGTERM)
+        running = [asyncio.ensure_future(engine.wait()) for engine in self.engines.values() if engine.alive]
+        if running:
+            await asyncio.wait(running, timeout=self._limits.stop_seconds)
+        for engine in self.engines.values():
+            engine.kill()
+        await asyncio.gather(*(engine.wait() for engine in self.engines.values() if engine.alive))

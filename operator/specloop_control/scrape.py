@@ -1,0 +1,82 @@
+"""Direct scraping: `/metrics` of every pod, read into samples and cut into windows."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import httpx
+
+from specloop_engine.history import History
+from specloop_engine.page import PageError
+from specloop_engine.reader import read_sample
+from specloop_engine.sample import Sample
+from specloop_policy.ladder import Level
+from specloop_policy.observation import Window
+
+SCRAPE_SECONDS = 5.0
+"""A page that takes longer is missed: the engine answers from memory, and the next scrape comes soon."""
+
+PAGE_BYTES = 16 * 1024 * 1024
+"""A larger page is none of an engine's: theirs are below 100 kB."""
+
+
+async def fetch_page(client: httpx.AsyncClient, url: str) -> str:
+    """The text at `url`; raises httpx.HTTPError on a failure, a status of 400 or above, or a page above the limit."""
+    async with client.stream("GET", url, timeout=SCRAPE_SECONDS) as response:
+        response.raise_for_status()
+        body = bytearray()
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > PAGE_BYTES:
+                raise httpx.TransportError(f"the page at {url} is above {PAGE_BYTES} bytes")
+    return body.decode("utf-8", errors="replace")
+
+
+async def fetch_sample(client: httpx.AsyncClient, base_url: str, at: Callable[[], float]) -> Sample | None:
+    """What the engine at `base_url` says now; None when it does not answer or its page cannot be read."""
+    try:
+        return read_sample(await fetch_page(client, f"{base_url}/metrics"), at())
+    except (httpx.HTTPError, PageError):
+        return None
+
+
+class Scraper:
+    """Telemetry from the pods themselves.
+
+    `level_of` names the level that a pod runs at the moment of a scrape, None while that is not sure.
+    """
+
+    def __init__(
+        self,
+        client: httpx.AsyncClient,
+        urls: Mapping[str, str],
+        level_of: Callable[[str], Level | None],
+        history: History,
+        now: Callable[[], float],
+    ) -> None:
+        self._client = client
+        self._urls = urls
+        self._level_of = level_of
+        self._history = history
+        self._now = now
+        self.latest: dict[str, Sample | None] = {}
+
+    def windows(self) -> tuple[Window, ...]:
+        """Every window that is still of interest, oldest first."""
+        return self._history.windows()
+
+    async def poll(self) -> None:
+        """Scrape every pod once, all at the same time."""
+        await asyncio.gather(*(self._scrape(pod, url) for pod, url in self._urls.items()))
+
+    async def _scrape(self, pod: str, url: str) -> None:
+        before = self._level_of(pod)
+        sample = await fetch_sample(self._client, url, self._now)
+        after = self._level_of(pod)
+        self.latest[pod] = sample
+        # A pod whose level changed while its page was on the way is at neither for sure.
+        level = after if after == before else None
+        name = "" if level is None else level.name
+        if sample is None:
+            self._history.miss(pod, self._now(), name)
+        else:
+            self._history.add(pod, sample, name, None if level is None else level.tokens)
