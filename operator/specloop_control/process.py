@@ -115,7 +115,7 @@ class ProcessActuator:
         self._ladder = ladder
         self._level = level
         self._client = client
-        self._clock = clock
+        self.clock = clock
         self._limits = limits
         self._poll_seconds = poll_seconds
 
@@ -124,9 +124,11 @@ class ProcessActuator:
         return tuple(self.engines)
 
     def workload(self) -> Workload:
-        """The level of most engines: one may be on probe."""
-        levels = [engine.level.name for engine in self.engines.values()]
-        return Workload(levels[-1], len(levels))
+        """The level of the last engine: the first may be on probe."""
+        level = list(self.engines.values())[-1].level
+        managed = level in self._ladder.levels
+        setting = f"{level.drafter.method} with K = {level.tokens}" if level.drafter else "a setting that is not known"
+        return Workload(level.name if managed else None, len(self.engines), setting)
 
     def level_of(self, pod: str) -> Level | None:
         """The level that a pod serves at; None while it changes."""
@@ -145,7 +147,15 @@ class ProcessActuator:
             if await self._healthy(engine):
                 engine.enter(Phase.SERVING)
             else:
-                await self._clock.sleep(self._poll_seconds)
+                await self.clock.sleep(self._poll_seconds)
+
+    async def watch(self) -> None:
+        """Look out for an engine that ends by itself; raises EngineGone."""
+        while True:
+            for engine in self.engines.values():
+                if engine.phase is Phase.SERVING and not engine.alive:
+                    raise EngineGone(engine.spec.name, engine.returncode or 0)
+            await self.clock.sleep(self._poll_seconds)
 
     async def apply(self, wanted: Mapping[str, str]) -> FailedChange | None:
         """Bring every engine to its level; a failure takes back what was changed.  Raises EngineGone when lost."""
@@ -174,7 +184,7 @@ class ProcessActuator:
             view = await self._view(engine, change_wanted=engine.level != level and code is None)
             event = find_event(view, self._limits)
             if event is None:
-                await self._clock.sleep(self._poll_seconds)
+                await self.clock.sleep(self._poll_seconds)
                 continue
             if event is Event.GONE and engine.phase in (Phase.STARTING, Phase.RETREATING):
                 code = engine.returncode
@@ -207,7 +217,7 @@ class ProcessActuator:
     async def _view(self, engine: Engine, *, change_wanted: bool) -> ProcessView:
         return ProcessView(
             engine.phase,
-            self._clock.now() - engine.phase_since,
+            self.clock.now() - engine.phase_since,
             engine.alive,
             healthy=engine.phase in (Phase.STARTING, Phase.RETURNING) and await self._healthy(engine),
             busy=engine.phase is Phase.DRAINING and await self._busy(engine),
@@ -222,7 +232,7 @@ class ProcessActuator:
         return answer.status_code == httpx.codes.OK and engine.alive
 
     async def _busy(self, engine: Engine) -> bool:
-        sample = await fetch_sample(self._client, engine.spec.url, self._clock.now)
+        sample = await fetch_sample(self._client, engine.spec.url, self.clock.now)
         return sample is None or bool((sample.running or 0.0) + (sample.waiting or 0.0))
 
     async def stop(self) -> None:

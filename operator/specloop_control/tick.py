@@ -8,7 +8,7 @@ from specloop_policy.decision import Decision, FailedChange, Inputs, PolicyState
 from specloop_policy.observation import Observation
 from specloop_policy.policy import Policy
 from specloop_policy.rollout import placement
-from specloop_policy.step import step
+from specloop_policy.step import level_before, step
 
 
 class Controller:
@@ -35,10 +35,10 @@ class Controller:
         """Look once, decide, and act when the decision says so."""
         observation = Observation(self._telemetry.windows(), self._actuator.workload())
         inputs = replace(self._inputs(now), failed=self._failed)
-        before = self.state.level or observation.workload.level
+        before = self.state
         decision, self.state = step(self.policy, self.state, observation, inputs, now)
         self._failed = None
-        self._listener.decided(now, decision, before)
+        self._listener.decided(now, decision, level_before(before, decision))
         if decision.changes_level and self.policy.enforce and self.state.level is not None:
             probed = self.state.probe.level if self.state.probe is not None else None
             self._failed = await self._actuator.apply(placement(self._actuator.pods(), self.state.level, probed))

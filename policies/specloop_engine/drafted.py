@@ -1,7 +1,7 @@
 """What was drafted and accepted inside a span: counted where the engine counts, derived where it does not."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from specloop_engine.sample import Drafting, Sample
 from specloop_engine.span import Span, rounding
@@ -33,7 +33,8 @@ def drafted(span: Span) -> Drafted | str:
     if after.draft_tokens is None or after.accepted_tokens is None:
         return "the page has only one of the counters of draft tokens and of accepted tokens"
     counted = _from_counters(span, before, after, after.draft_tokens, after.accepted_tokens)
-    return _contradiction(span, counted, after) or counted
+    contradiction = _contradiction(span, counted, after)
+    return contradiction or replace(counted, accepted_tokens=min(counted.accepted_tokens, counted.draft_tokens))
 
 
 def _from_counters(
@@ -96,7 +97,9 @@ def _from_gauge(span: Span, before: Drafting, after: Drafting) -> Drafted | str:
         return Drafted() if math.isnan(at_start) else "the gauge of the acceptance rate went back to NaN"
     if not span.tokens:
         return "V0 shows only the acceptance over the process's life; to recover the window K must be known"
-    start, end = (_v0_totals(sample, rate, span.tokens) for sample, rate in zip(span.ends, (at_start, at_end), strict=True))
+    start, end = (
+        _v0_totals(sample, rate, span.tokens) for sample, rate in zip(span.ends, (at_start, at_end), strict=True)
+    )
     if change(span, "generation_tokens") <= 0.0:
         return Drafted(accepted_tokens_before=start[1], draft_tokens_before=start[0])
     tokens, accepted = end[0] - start[0], end[1] - start[1]

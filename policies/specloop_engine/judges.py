@@ -34,9 +34,9 @@ def _empty(span: Span) -> str | None:
 
 
 def _invalid(span: Span) -> str | None:
-    """Numbers that cannot be; what moved is looked at only where nothing restarted or changed."""
+    """Numbers that cannot be; what was drafted is looked at only where nothing restarted or changed."""
     flawed = flaw(span.before) or flaw(span.after)
-    if flawed or span.after.drafting is None or _reset(span) or _mixed(span):
+    if flawed or span.after.drafting is None or span.tokens == 0 or _reset(span) or _mixed(span):
         return flawed
     found = drafted(span)
     return found if isinstance(found, str) else None
@@ -74,10 +74,10 @@ def _stalled(span: Span) -> str | None:
     running = [sample.running for sample in span.samples]
     if not all(one is not None and math.isfinite(one) and one > 0.0 for one in running):
         return None
-    steps = list(moves(*span.ends))
-    if not steps or any(later > earlier for _, earlier, later in steps):
-        return None
     seconds = span.after.at - span.before.at
+    steps = list(moves(*span.ends))
+    if seconds <= 0.0 or not steps or any(later > earlier for _, earlier, later in steps):
+        return None
     return f"{running[-1]:g} requests are running and no counter has moved for {seconds:g} s"
 
 

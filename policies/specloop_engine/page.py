@@ -23,10 +23,11 @@ MAX_CHARACTERS = 16 * 1024 * 1024
 """Longest page that is looked at: a real one has 60 kB, one with sixteen ranks less than 1 MB."""
 
 MAX_LINE_CHARACTERS = 16 * 1024
-"""Longest line of a wanted series: real ones have up to 200 characters, and labels cost time by their square."""
+"""Longest line of a wanted series: real ones have up to 200, and labels can cost time by the square of their length."""
 
-MAX_SERIES = 20_000
-"""Most series that are wanted of one page: a real engine has about thirty a rank."""
+MAX_WANTED_CHARACTERS = 1024 * 1024
+"""Longest that all lines of wanted series may be together, which takes about a second: a real engine has about thirty
+such lines a rank, 3 kB."""
 
 QUOTED_CHARACTERS = 60
 """So much of a line is quoted in an error."""
@@ -84,17 +85,19 @@ def parse_page(text: str | bytes, wanted: Collection[str]) -> Page:
 def _decode(text: str | bytes) -> str:
     if len(text) > MAX_CHARACTERS:
         raise PageError(1, f"the page has {len(text):,} characters; {MAX_CHARACTERS:,} are read at most")
-    if isinstance(text, bytes):
-        if text.startswith(b"\x1f\x8b"):
-            raise PageError(1, "the page is compressed with gzip")
-        if text.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise PageError(1, "the page is UTF-16; save it as UTF-8")
-        try:
-            text = text.decode()
-        except UnicodeDecodeError as error:
-            line = text.count(b"\n", 0, error.start) + 1
-            raise PageError(line, f"byte 0x{text[error.start]:02x} is not UTF-8") from error
-    return text.removeprefix("\ufeff")
+    return (_decode_bytes(text) if isinstance(text, bytes) else text).removeprefix("\ufeff")
+
+
+def _decode_bytes(page: bytes) -> str:
+    if page.startswith(b"\x1f\x8b"):
+        raise PageError(1, "the page is compressed with gzip")
+    if page.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise PageError(1, "the page is UTF-16; save it as UTF-8")
+    try:
+        return page.decode()
+    except UnicodeDecodeError as error:
+        line = page.count(b"\n", 0, error.start) + 1
+        raise PageError(line, f"byte 0x{page[error.start]:02x} is not UTF-8") from error
 
 
 def _refuse_other_formats(page: str) -> None:
@@ -111,9 +114,10 @@ def _refuse_other_formats(page: str) -> None:
 
 
 SERIES_LINE = re.compile(
-    r"[a-z_:][\w:.]*[ \t]*(\{.*\})?[ \t]*[-+]?(\d[\d.]*(e[-+]?\d+)?|inf|nan)([ \t].*)?$", re.ASCII | re.IGNORECASE
+    r"[a-z_:][\w:.]*+[ \t]*+(\{.*\})?[ \t]*+[-+]?(\d[\d.]*+(e[-+]?\d++)?+|inf|nan)([ \t].*)?$",
+    re.ASCII | re.IGNORECASE,
 )
-"""A line of any series, closely enough to tell it from prose."""
+"""A line of any series, closely enough to tell it from prose; possessive, so that no line takes long."""
 
 
 def _refuse_other_text(page: str) -> None:
@@ -132,14 +136,16 @@ class _Line:
 
 def _wanted_lines(page: str, wanted: frozenset[str]) -> Iterator[_Line]:
     page = "\n" + page  # so that every line, the first too, begins with the literal that the search looks for
-    number, counted = 0, 0
-    for count, match in enumerate(_finder(wanted).finditer(page), 1):
+    number, counted, characters = 0, 0, 0
+    for match in _finder(wanted).finditer(page):
         number, counted = number + page.count("\n", counted, match.start() + 1), match.start() + 1
-        if match.end() - match.start() > MAX_LINE_CHARACTERS:
-            raise PageError(number, f"the line is longer than {MAX_LINE_CHARACTERS:,} characters: {_quote(match[0])}")
-        if count > MAX_SERIES:
-            raise PageError(number, f"more than {MAX_SERIES:,} series of an engine on one page")
-        yield _Line(number, match[1], match[0].strip())
+        text = match[0].strip()
+        characters += len(text)
+        if len(text) > MAX_LINE_CHARACTERS:
+            raise PageError(number, f"the line is longer than {MAX_LINE_CHARACTERS:,} characters: {_quote(text)}")
+        if characters > MAX_WANTED_CHARACTERS:
+            raise PageError(number, f"the engine's series alone have more than {MAX_WANTED_CHARACTERS:,} characters")
+        yield _Line(number, match[1], text)
 
 
 @lru_cache(maxsize=32)

@@ -155,12 +155,13 @@ def _vllm_sample(page: Page, prefix: str, at: float) -> Sample | None:
 
 
 def _vllm_dialect(source: _Source, own: Iterable[Series]) -> Dialect:
-    """V1 counts drafts (0.8.5 on), V0 has the gauge; with speculation off only V1 has the label `engine`."""
+    """V1 counts drafts from 0.8.5 on and never has V0's gauge; with speculation off it has the label `engine`."""
     if source.series("spec_decode_num_drafts_total"):
         return Dialect.VLLM_V1
     if source.series(V0_RATE):
         return Dialect.VLLM_V0
-    return Dialect.VLLM_V1 if any("engine" in one.labels for one in own) else Dialect.VLLM_V0
+    counts_tokens = source.series("spec_decode_num_draft_tokens_total")
+    return Dialect.VLLM_V1 if counts_tokens or any("engine" in one.labels for one in own) else Dialect.VLLM_V0
 
 
 def _v1_drafting(source: _Source) -> Drafting | None:

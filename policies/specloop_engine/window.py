@@ -7,6 +7,7 @@ token and gets it, so that it counts as both.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from specloop_engine.drafted import Drafted, change, drafted
 from specloop_engine.judges import judge
@@ -114,11 +115,11 @@ def _with_counts(window: Window, span: Span) -> Window:
 
 
 def _temperatures(span: Span) -> tuple[tuple[float, float], ...]:
-    """Requests by temperature inside the span; empty when the histogram cannot be true or another one took its place."""
+    """Requests by temperature inside the span; empty when the histogram cannot be true or is another one."""
     before, after = dict(span.before.temperatures), dict(span.after.temperatures)
     if before and before.keys() != after.keys():
         return ()
     found = tuple((edge, count - before.get(edge, 0.0)) for edge, count in after.items())
     counts = [0.0, *(count for _, count in found)]
-    rising = all(earlier <= later for earlier, later in zip(counts, counts[1:], strict=False))
+    rising = all(earlier <= later for earlier, later in pairwise(counts))
     return found if rising and math.isfinite(counts[-1]) else ()

@@ -1,17 +1,18 @@
-"""Words of a command: what the engine reads, and where in the container's `command` and `args` it stands.
+"""Words of a command: what the engine reads, and where in a container's `command` and `args` it stands.
 
-Kubernetes puts values in place of `$(NAME)`, then a shell may unquote and split.  Both layers are undone piece by
-piece, every piece with its place in the item, so that a word can be rewritten with all else untouched byte for byte.
+Kubernetes puts values in place of `$(NAME)`, then a shell may unquote and split.  Both are undone piece by piece,
+each piece with its place in the item, so that one word can be rewritten with all else untouched byte for byte.
 """
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import accumulate, chain
 
-LONGEST_ITEM = 131_071
-"""Bytes in one item: Linux starts no program with a longer argument (MAX_ARG_STRLEN)."""
+REFERENCE = re.compile(r"\$\(([^)]*)\)")
+BLANKS_AT_THE_END = re.compile(r"(?:[ \t]|\\\n)+\Z")
 
 
 class CommandLineError(ValueError):
@@ -23,16 +24,15 @@ class CommandLineError(ValueError):
 
 
 def shortened(item: str) -> str:
-    """An item in one short line, for a message."""
+    """An item on one line of at most 100 characters, for a message."""
     line = item.encode("unicode_escape").decode("ascii")
-    return line if len(line) <= 100 else f"{line[:60]} ... {line[-30:]}"
+    return line if len(line) <= 100 else f"{line[:66]} ... {line[-29:]}"
 
 
 class Quote(StrEnum):
-    """How a piece of a word is quoted."""
+    """How a piece of a word is quoted; NONE where there is no shell."""
 
     NONE = "none"
-    """No shell: the item is the word."""
     BARE = "bare"
     ESCAPED = "escaped"
     SINGLE = "single"
@@ -41,24 +41,28 @@ class Quote(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Text that the engine reads, and the part of the item, from `start` to `end`, that it comes from."""
+    """Text as the engine reads it, from `start` to `end` of the item."""
 
     text: str
     start: int
     end: int
     quote: Quote = Quote.NONE
     variable: str | None = None
-    """Name of the variable whose value this is."""
+    """The variable whose value this is."""
     known: bool = True
-    """False where only the shell will know the value; `text` is then the item's own."""
+    """False where only the shell will know the value; `text` is then what the item says."""
+
+    @property
+    def vanished(self) -> bool:
+        """Whether it is a variable that is empty now."""
+        return self.variable is not None and self.text == ""
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One argument as the engine reads it."""
+    """One argument as the engine reads it, from `start` to `end` of the item with this place."""
 
     item: int
-    """Place of its item, counted over `command` and `args`."""
     start: int
     end: int
     pieces: tuple[Piece, ...]
@@ -71,52 +75,96 @@ class Word:
 
     @property
     def known(self) -> bool:
-        """Whether the value is known."""
+        """Whether the whole value is known."""
         return all(piece.known for piece in self.pieces)
 
-    def after(self, offset: int) -> tuple[Piece, ...]:
-        """Pieces that begin at `offset` of the value or later."""
-        return tuple(piece for place, piece in self._places() if place >= offset)
+    def variable_after(self, offset: int) -> Piece | None:
+        """The variable that makes up all of the value from `offset` on, if one does."""
+        ends = accumulate(len(piece.text) for piece in self.pieces)
+        tail = [piece for piece, end in zip(self.pieces, ends, strict=True) if end - len(piece.text) >= offset]
+        return tail[0] if len(tail) == 1 and tail[0].variable else None
 
-    def _places(self) -> Iterator[tuple[int, Piece]]:
-        place = 0
-        for piece in self.pieces:
-            yield place, piece
-            place += len(piece.text)
+    def rewritten(self, raw: str, value: str, kubernetes: bool) -> str:
+        """The word's part of the item `raw`, changed so that the engine reads `value`, and no more than that."""
+        if value == self.value:
+            return raw[self.start : self.end]
+        left, right = self._unchanged(value)
+        changed = self.pieces[left:right]
+        kept = sum(len(piece.text) for piece in self.pieces[:left])
+        text = value[kept : len(value) - sum(len(piece.text) for piece in self.pieces[right:])]
+        quotes = {piece.quote for piece in changed or self.pieces[max(left - 1, 0) : left + 1][:1]}
+        if len(quotes - {Quote.ESCAPED}) > 1 or not quotes:
+            return self._written_anew(value, kubernetes)
+        start, end = (changed[0].start, changed[-1].end) if changed else (self._place(left),) * 2
+        written = quoted(text, Quote.BARE if Quote.ESCAPED in quotes else quotes.pop(), kubernetes)
+        return raw[self.start : start] + written + raw[end : self.end]
+
+    def _unchanged(self, value: str) -> tuple[int, int]:
+        """How many pieces at the left stay, and where those that stay at the right begin."""
+        left, start = 0, 0
+        while left < len(self.pieces) and value.startswith(self.pieces[left].text, start):
+            start += len(self.pieces[left].text)
+            left += 1
+        right, end = len(self.pieces), len(value)
+        while right > left and value.endswith(self.pieces[right - 1].text, start, end):
+            right -= 1
+            end -= len(self.pieces[right].text)
+        return left, right
+
+    def _place(self, index: int) -> int:
+        return self.pieces[index - 1].end if index else self.pieces[0].start
+
+    def _written_anew(self, value: str, kubernetes: bool) -> str:
+        variable = next((piece.variable for piece in self.pieces if piece.variable), None)
+        if variable:
+            mend = f"write its value out instead of ${variable}"
+            raise CommandLineError(self.value, "a variable among different quotes cannot be kept", mend)
+        return quoted(value, Quote.BARE if self.shell else Quote.NONE, kubernetes)
 
 
-def kubernetes_pieces(item: str, environment: Mapping[str, str] | None) -> tuple[Piece, ...]:
-    """An item with `$(NAME)` put in as Kubernetes does: `$$` is `$`, and an unknown name stays as it is written.
+def quoted(text: str, quote: Quote, kubernetes: bool) -> str:
+    """Text as it must stand in an item to be read as `text`, between quotes of this kind."""
+    if quote is Quote.BARE:
+        text = shlex.quote(text)
+    elif quote is Quote.SINGLE:
+        text = text.replace("'", "'\\''")
+    elif quote is Quote.DOUBLE:
+        text = re.sub(r'[\\"$`]', r"\\\g<0>", text)
+    return text.replace("$", "$$") if kubernetes else text
 
-    Without an environment nothing is put in, as for a process started by hand.
+
+def item_pieces(item: str, environment: Mapping[str, str] | None) -> tuple[Piece, ...]:
+    """An item as Kubernetes hands it on: `$(NAME)` is the variable's value if there is one, `$$` is `$`.
+
+    Without an environment nothing is put in, as for a process that is started by hand.
     """
     if environment is None or "$" not in item:
         return tuple(Piece(char, place, place + 1) for place, char in enumerate(item))
     pieces: list[Piece] = []
     place = 0
     while place < len(item):
-        reference = re.compile(r"\$\(([^)]*)\)").match(item, place)
+        reference = REFERENCE.match(item, place)
         if item.startswith("$$", place):
             pieces.append(Piece("$", place, place + 2))
         elif reference and reference[1] in environment:
             pieces.append(Piece(environment[reference[1]], place, reference.end(), variable=reference[1]))
-        elif reference:
-            pieces += (Piece(item[i], i, i + 1) for i in range(place, reference.end()))
         else:
-            pieces.append(Piece(item[place], place, place + 1))
+            # An unknown name stays as it is written.
+            end = reference.end() if reference else place + 1
+            pieces += (Piece(item[at], at, at + 1) for at in range(place, end))
         place = pieces[-1].end
     return tuple(pieces)
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Changes to words, by their place among the engine's arguments."""
+    """Changes to the engine's arguments, each named by its place among them."""
 
     values: Mapping[int, str | None] = field(default_factory=dict)
-    """New values; None removes the word."""
+    """New values; None takes the argument away."""
     added: tuple[str, ...] = ()
     after: int | None = None
-    """The added words come after this one; None: after the last."""
+    """Where the added arguments come; None: after the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,33 +173,55 @@ class Source:
 
     command: tuple[str, ...]
     args: tuple[str, ...]
-    kubernetes: bool
-    """Whether `$$` stands for `$`."""
     words: tuple[Word, ...]
     program: Word | None
     """The word before the arguments; None where the image names the program."""
+    kubernetes: bool
+    """Whether `$$` stands for `$`."""
 
     @property
     def items(self) -> tuple[str, ...]:
-        """All items in the order in which they are put together."""
+        """All items, in the order in which they are put together."""
         return self.command + self.args
+
+    @property
+    def in_script(self) -> bool:
+        """Whether the engine is started by a shell's script, which is then one item."""
+        return self.program is not None and self.program.shell
 
     def edited(self, edit: Edit) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """`command` and `args` after an edit."""
-        items: list[list[str]] = [[item] for item in self.items]
-        anchor = self.words[edit.after] if edit.after is not None else (*self._before(), *self.words)[-1]
-        touched = {self.words[place].item for place in edit.values} | {anchor.item if edit.added else -1}
-        for item in touched - {-1}:
-            items[item] = self._edited_item(item, edit, anchor)
+        after = len(self.words) - 1 if edit.after is None else edit.after
+        items = self._with_script(edit, after) if self.in_script else self._with_items(edit, after)
         cut = len(self.command)
-        return tuple(sum(items[:cut], [])), tuple(sum(items[cut:], []))
+        return tuple(chain.from_iterable(items[:cut])), tuple(chain.from_iterable(items[cut:]))
 
-    def _before(self) -> tuple[Word, ...]:
-        return (self.program,) if self.program else (Word(len(self.items) - 1, 0, 0, ()),)
+    def _with_items(self, edit: Edit, after: int) -> list[list[str]]:
+        items = [[item] for item in self.items] or [[]]
+        for place, value in edit.values.items():
+            word = self.words[place]
+            changed = value is not None and word.rewritten(self.items[word.item], value, self.kubernetes)
+            items[word.item] = [changed] if isinstance(changed, str) else []
+        anchor = self.words[after] if after >= 0 else self.program
+        items[anchor.item if anchor else -1] += (quoted(one, Quote.NONE, self.kubernetes) for one in edit.added)
+        return items
 
-    def _edited_item(self, item: int, edit: Edit, anchor: Word) -> list[str]:
-        """What an item becomes: nothing, itself changed, or itself and new items after it."""
-        raw = self.items[item]
-        words = {self.words[place].start: (self.words[place], value) for place, value in edit.values.items()}
-        ...
-        return [raw]
+    def _with_script(self, edit: Edit, after: int) -> list[list[str]]:
+        assert self.program is not None
+        raw = self.items[self.program.item]
+        out, cursor = "", 0
+        for place, word in enumerate((self.program, *self.words), -1):
+            if place not in edit.values and place != after:
+                continue
+            out += raw[cursor : word.start]
+            value = edit.values.get(place, word.value)
+            if value is None:
+                out = BLANKS_AT_THE_END.sub("", out)
+            else:
+                out += word.rewritten(raw, value, self.kubernetes)
+            if place == after:
+                out += "".join(" " + quoted(one, Quote.BARE, self.kubernetes) for one in edit.added)
+            cursor = word.end
+        items = [[item] for item in self.items]
+        items[self.program.item] = [out + raw[cursor:]]
+        return items

@@ -101,14 +101,16 @@ def levels_misread(spec: SpecPolicySpec) -> Iterator[Contradiction]:
 
 def disabled_not_last(spec: SpecPolicySpec) -> Iterator[Contradiction]:
     """The last level is `disabled`, and no other is."""
-    levels = spec.levels or ()
-    for place, level in enumerate(levels):
-        if (level.name == DISABLED_NAME) != (place == len(levels) - 1):
-            yield Contradiction(
-                ("levels", place, "name"),
-                "the last level must be `disabled`, and no other may be",
-                "end the list with {name: disabled}",
-            )
+    names = [level.name for level in spec.levels or ()]
+    early = [place for place, name in enumerate(names[:-1]) if name == DISABLED_NAME]
+    for place in early:
+        yield Contradiction(("levels", place, "name"), "`disabled` comes before other levels", "move it to the end")
+    if names and not early and names[-1] != DISABLED_NAME:
+        yield Contradiction(
+            ("levels", len(names) - 1, "name"),
+            "the last level must be `disabled`",
+            "end the list with {name: disabled}",
+        )
 
 
 def disabled_drafts(spec: SpecPolicySpec) -> Iterator[Contradiction]:

@@ -61,7 +61,9 @@ def _known_level(mirrors: str, items: str, field: str) -> CelRule:
 
 
 _ONE_SIDE = CelRule(
-    "one_side", "has(self.belowPercent) != has(self.abovePercent)", "needs exactly one of belowPercent and abovePercent"
+    "one_side",
+    "has(self.belowPercent) != has(self.abovePercent)",
+    "exactly one of belowPercent and abovePercent is needed",
 )
 _LEVEL_WITH_SWITCH = CelRule(
     "level_with_switch",
@@ -73,13 +75,13 @@ RULES: Mapping[type[BaseModel], tuple[CelRule, ...]] = {
     model.PercentLimit: (_ONE_SIDE,),
     model.GainLimit: (_ONE_SIDE,),
     model.CountLimit: (
-        CelRule("one_side", "has(self.below) != has(self.above)", "needs exactly one of below and above"),
+        CelRule("one_side", "has(self.below) != has(self.above)", "exactly one of below and above is needed"),
     ),
     model.When: (
         CelRule(
             "some_condition",
             " || ".join(f"has(self.{field.alias})" for field in model.When.model_fields.values()),
-            "names no condition",
+            "at least one condition is needed",
         ),
     ),
     model.Action: (_LEVEL_WITH_SWITCH,),
@@ -100,12 +102,12 @@ RULES: Mapping[type[BaseModel], tuple[CelRule, ...]] = {
         CelRule(
             "models_missing",
             f"!(self.method in {_words(NEEDS_MODEL)}) || has(self.model)",
-            "this method needs a model",
+            "draft_model, eagle, eagle3 and dflash need a model",
         ),
         CelRule(
             "models_unwanted",
             f"!(self.method in {_words(LOOKUP_METHODS)}) || !has(self.model)",
-            "this method has no model",
+            "n-gram methods have no model",
         ),
         CelRule(
             "lookups_unwanted",
@@ -122,7 +124,7 @@ RULES: Mapping[type[BaseModel], tuple[CelRule, ...]] = {
         CelRule(
             "levels_misread",
             f"!(self.name in {_words(YAML_BOOLEANS)})",
-            "YAML reads this name as something other than text",
+            "a level cannot have a name that YAML reads as something other than text",
         ),
         CelRule(
             "disabled_drafts",

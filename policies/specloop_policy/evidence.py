@@ -145,6 +145,12 @@ def _depths(requests: Mapping[int, float], wanted: float) -> tuple[int, ...]:
     return tuple(dict.fromkeys((*depths, deepest)))
 
 
+def clock(policy: Policy, windows: Iterable[Window], now: float) -> float:
+    """The windows' own time, the end of the newest one; `now` once they have stopped coming."""
+    at = max((one.end for one in windows), default=now)
+    return now if now - at > STALE_WINDOWS * policy.signals.window_seconds else at
+
+
 def without(windows: Iterable[Window], pods: Iterable[str]) -> tuple[Window, ...]:
     """The windows of all other pods."""
     left_out = frozenset(pods)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from specloop_policy.decision import PolicyState, Trial
+from specloop_policy.decision import FailedChange, Inputs, PolicyState, Trial
 from specloop_policy.ladder import Level
 from specloop_policy.policy import Policy
 
@@ -35,6 +35,13 @@ def blocked(policy: Policy, state: PolicyState, at: float) -> str | None:
     return None
 
 
+def quarantine_of(state: PolicyState, inputs: Inputs, level: Level) -> FailedChange | None:
+    """How a level failed to come up, when it did so with its present configuration and image."""
+    keys = dict(inputs.keys)
+    failures = (one for one in state.quarantine if one.level == level.name)
+    return next((one for one in failures if keys.get(one.level, one.key) == one.key), None)
+
+
 def find_trial(state: PolicyState, level: Level) -> Trial | None:
     """What is remembered of earlier tries of a level."""
     return next((trial for trial in state.trials if trial.level == level.name), None)
@@ -56,10 +63,10 @@ def probe_left(policy: Policy, state: PolicyState, level: Level, at: float) -> f
     return max(0.0, since + probe_gap(policy, trial) - at)
 
 
-def with_loss(state: PolicyState, level: str, now: float) -> PolicyState:
-    """Remember that a level was tried and lost."""
+def with_loss(policy: Policy, state: PolicyState, level: str, now: float) -> PolicyState:
+    """Remember that a level was tried and lost; levels that left the ladder are forgotten."""
     losses = next((trial.losses for trial in state.trials if trial.level == level), 0)
-    others = tuple(trial for trial in state.trials if trial.level != level)
+    others = tuple(one for one in state.trials if one.level != level and policy.ladder.find(one.level) is not None)
     return replace(state, trials=(*others, Trial(level, losses + 1, now)))
 
 

@@ -20,7 +20,7 @@ def lowered(policy: Policy, state: PolicyState, to: Level, for_seconds: float, n
         if stood_long(policy, state, left, for_seconds, now):
             state = without_trial(state, left)
         else:
-            state = with_loss(state, left, now)
+            state = with_loss(policy, state, left, now)
     return replace(
         with_change(policy, state, now), level=to.name, changed_at=now, raised_at=None, holds_since=(), probe=None
     )
@@ -38,9 +38,9 @@ def probing(policy: Policy, state: PolicyState, level: Level, now: float) -> Pol
     return replace(with_change(policy, state, now), probe=Probe(level.name, now))
 
 
-def probe_lost(state: PolicyState, level: Level, now: float) -> PolicyState:
+def probe_lost(policy: Policy, state: PolicyState, level: Level, now: float) -> PolicyState:
     """The probed replica goes back, and the gap to the next probe of this level grows."""
-    return replace(with_loss(state, level.name, now), probe=None)
+    return replace(with_loss(policy, state, level.name, now), probe=None)
 
 
 def probe_won(policy: Policy, state: PolicyState, level: Level, replicas: int, now: float) -> PolicyState:
@@ -64,9 +64,10 @@ def released(state: PolicyState, to: Level, now: float) -> PolicyState:
     return replace(state, level=to.name, changed_at=now, raised_at=None, holds_since=(), probe=None, forced=None)
 
 
-def rolled_back(state: PolicyState, failed: FailedChange, to: str | None, now: float) -> PolicyState:
+def rolled_back(policy: Policy, state: PolicyState, failed: FailedChange, to: str | None, now: float) -> PolicyState:
     """A change failed and was taken back; its configuration is not tried again until it or its image changes."""
-    others = tuple(one for one in state.quarantine if one.level != failed.level)
+    known = (one for one in state.quarantine if policy.ladder.find(one.level) is not None)
+    others = tuple(one for one in known if one.level != failed.level)
     return replace(
         state, level=to, changed_at=now, raised_at=None, holds_since=(), probe=None, quarantine=(*others, failed)
     )

@@ -47,6 +47,7 @@ class Policy:
     guardrails: Guardrails
     enforce: bool
     suspended: bool
+    interval_seconds: float
 
 
 def resolve(
@@ -82,6 +83,7 @@ def resolve(
         guardrails=spec.guardrails,
         enforce=spec.mode is Mode.ENFORCE if enforce is None else enforce,
         suspended=spec.suspend,
+        interval_seconds=float(spec.interval_seconds),
     )
 
 

@@ -62,14 +62,14 @@ def due(situation: Situation, state: PolicyState) -> tuple[Level, str] | None:
     return None
 
 
-def judge_probe(situation: Situation, base: Level, started_at: float, now: float) -> ProbeVerdict:
+def judge_probe(situation: Situation, base: Level, seconds: float) -> ProbeVerdict:
     """Won when the evidence is conclusive and no rule would lower the level, lost when one would or time is over.
 
-    `situation.level` is the probed level; its evidence is gathered by the caller.
+    `situation.level` is the probed level, its evidence is gathered by the caller, and `seconds` is how long it runs.
     """
     policy, evidence = situation.policy, situation.evidence
     signals = policy.signals
-    overdue = now - started_at > signals.settle_seconds + 2 * signals.max_evidence_seconds
+    overdue = seconds > signals.settle_seconds + 2 * signals.max_evidence_seconds
     if not evidence.usable or evidence.outcome is Outcome.OFF:
         reason = f"{evidence.outcome}: {evidence.reason}"
         return ProbeVerdict(Verdict.LOST if overdue else Verdict.OPEN, reason, evidence.at)

@@ -14,6 +14,7 @@ from specloop_policy.decision import Fault, Inputs, PolicyState
 from specloop_policy.economics import Economics
 from specloop_policy.evidence import Evidence
 from specloop_policy.faults import DRAFTER_FAULTS
+from specloop_policy.guardrails import quarantine_of
 from specloop_policy.ladder import Level, same_drafter
 from specloop_policy.model import ActionType, CostPolicy, Rule
 from specloop_policy.policy import Policy, lowers
@@ -61,8 +62,7 @@ class Situation:
 
     def quarantined(self, level: Level) -> bool:
         """Whether this level failed to come up with its present configuration and image."""
-        keys = dict(self.inputs.keys)
-        return any(one.level == level.name and keys.get(one.level, one.key) == one.key for one in self.state.quarantine)
+        return quarantine_of(self.state, self.inputs, level) is not None
 
 
 def held_rules(situation: Situation) -> tuple[Held, ...]:

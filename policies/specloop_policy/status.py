@@ -141,18 +141,18 @@ class Memory(Report):
     changed_at: Time | None = Field(default=None, description="When the level last changed; evidence begins there.")
     raised_at: Time | None = Field(default=None, description="When the level was last entered from below.")
     changes: Annotated[tuple[Time, ...], Field(max_length=1000)] = Field(
-        default=(), description="Changes by rules in the last day."
+        default_factory=tuple, description="Changes by rules in the last day."
     )
     holds_since: Annotated[tuple[HoldingRule, ...], Field(max_length=16)] = Field(
-        default=(), description="Rules whose condition holds."
+        default_factory=tuple, description="Rules whose condition holds."
     )
     probe: ProbeMemory | None = Field(default=None, description="The probe under way.")
     forced: ForcedMemory | None = Field(default=None, description="What holds the level where rules do not decide.")
     trials: Annotated[tuple[TrialMemory, ...], Field(max_length=16)] = Field(
-        default=(), description="Levels entered from below and lost."
+        default_factory=tuple, description="Levels entered from below and lost."
     )
     quarantine: Annotated[tuple[QuarantineMemory, ...], Field(max_length=16)] = Field(
-        default=(), description="Levels that did not come up."
+        default_factory=tuple, description="Levels that did not come up."
     )
 
 
@@ -163,10 +163,10 @@ class SpecPolicyStatus(Report):
         default=None, description="Generation of the policy that this status is about."
     )
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = Field(
-        default=(), description="The state of the policy; Ready sums it up."
+        default_factory=tuple, description="The state of the policy; Ready sums it up."
     )
     levels: Annotated[tuple[LevelReport, ...], Field(max_length=16)] = Field(
-        default=(), description="The ladder in force, most aggressive first."
+        default_factory=tuple, description="The ladder in force, most aggressive first."
     )
     observed_level: Annotated[str, Field(max_length=63)] | None = Field(
         default=None, description="The level that runs; Unmanaged when what runs is not in the ladder."
@@ -175,7 +175,7 @@ class SpecPolicyStatus(Report):
     acceptance_percent: Percent | None = Field(default=None, description="Acceptance rate in the latest evidence.")
     recommendation: Recommendation | None = Field(default=None, description="What would be done, and why.")
     decisions: Annotated[tuple[PastDecision, ...], Field(max_length=MAX_DECISIONS)] = Field(
-        default=(), description="The last ten decisions, newest last."
+        default_factory=tuple, description="The last ten decisions, newest last."
     )
     memory: Memory | None = Field(default=None, description="What the next decision needs to know.")
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from specloop_policy import memory
 from specloop_policy.decision import ActionName, Decision, Inputs, PolicyState
-from specloop_policy.evidence import gather, without
+from specloop_policy.evidence import clock, gather, without
 from specloop_policy.faults import find_faults
-from specloop_policy.guardrails import blocked, find_trial, probe_gap, probe_left
+from specloop_policy.guardrails import blocked, find_trial, probe_gap, probe_left, quarantine_of
 from specloop_policy.ladder import Level
 from specloop_policy.model import ActionType
 from specloop_policy.observation import Observation, Outcome, Window
@@ -48,9 +48,7 @@ def step(policy: Policy, state: PolicyState, observation: Observation, inputs: I
     `now` is in seconds since the epoch.  A policy that does not enforce decides all the same, but remembers no
     change, since nothing is carried out.
     """
-    seen = _seen(state, observation, now)
-    decision, after = _Tick(policy, seen, observation, inputs, now).answer()
-    return decision, seen if decision.changes_level and not policy.enforce else after
+    return _Tick(policy, _seen(state, observation, now), observation, inputs, now).answer()
 
 
 def fresh(level: str | None, at: float) -> PolicyState:
@@ -58,9 +56,19 @@ def fresh(level: str | None, at: float) -> PolicyState:
     return PolicyState(level=level, changed_at=at)
 
 
+def level_before(state: PolicyState, decision: Decision) -> str | None:
+    """The level that a decision leaves: the probed one when a probe ends where it began."""
+    if state.probe is not None and decision.level == state.level:
+        return state.probe.level
+    return state.level
+
+
 def if_it_lasts(policy: Policy, state: PolicyState, observation: Observation, inputs: Inputs, now: float) -> Decision:
-    """What the same evidence leads to once every duration that the policy asks for has been met."""
+    """What the same evidence leads to once every duration and count that the policy asks for has been met."""
     long_ago = now - 100.0 * policy.guardrails.probe.max_seconds
+    counted = sum(one.finished_requests for one in observation.windows if one.outcome is Outcome.MEASURED)
+    enough = max(1, min(policy.signals.min_requests, int(counted)))
+    policy = replace(policy, signals=policy.signals.model_copy(update={"min_requests": enough}))
     seen = _seen(state, observation, now)
     ripe = replace(
         seen,
@@ -98,12 +106,18 @@ class _Tick:
         for ask in (self._suspended, self._unmanaged, self._failed, self._forced, self._released):
             answer = ask()
             if answer is not None:
-                return answer
+                return self._remembered(answer, self.state)
         level = self.policy.ladder.find(self.state.level)
         assert level is not None  # _unmanaged answers otherwise
         if self.state.probe is not None:
-            return self._probed(level, self.state.probe.level, self.state.probe.started_at)
+            probed = self._probed(level, self.state.probe.level, self.state.probe.started_at)
+            return self._remembered(probed, self.state)
         return self._ruled(level)
+
+    def _remembered(self, answer: Answer, unchanged: PolicyState) -> Answer:
+        """The answer with the memory that goes with it: that of before when a change is only recommended."""
+        decision, _ = answer
+        return (decision, unchanged) if decision.changes_level and not self.policy.enforce else answer
 
     def _hold(self, reason: str, rule: str | None = None) -> Decision:
         return Decision(ActionName.HOLD, self.state.level, reason, rule)
@@ -131,19 +145,23 @@ class _Tick:
 
     def _failed(self) -> Answer | None:
         failed = self.inputs.failed
-        if failed is None or failed in self.state.quarantine:
+        if failed is None or (failed.level, failed.key) in {(one.level, one.key) for one in self.state.quarantine}:
             return None
         back = self.observation.workload.level
         reason = (
             f"{failed.level} failed ({failed.reason}): back at {back}; "
             "it is not tried again until its configuration or image changes"
         )
-        return self._going(back, reason), memory.rolled_back(self.state, failed, back, self.now)
+        return self._going(back, reason), memory.rolled_back(self.policy, self.state, failed, back, self.now)
 
     def _forced(self) -> Answer | None:
         wish = wish_in_force(self.policy.ladder, self.state, self.inputs, self.now)
         if wish is None:
             return None
+        failed = quarantine_of(self.state, self.inputs, wish.level)
+        if failed is not None and wish.level.name != self.state.level:
+            reason = f"{wish.by} asks for {wish.level.name}, which failed ({failed.reason}): not tried again"
+            return self._hold(reason, wish.name), self.state
         state = memory.forced(self.state, wish.level, wish.by, self.now)
         if wish.level.name != self.state.level or self.state.probe is not None:
             reason = f"{wish.by} asks for {wish.level.name} (was {self.state.level})"
@@ -188,7 +206,7 @@ class _Tick:
             return self._hold(f"{evidence.outcome}: {reason}"), state
         held = held_rules(situation)
         state = replace(self.state, holds_since=tuple((one.rule.name, one.since) for one in held))
-        return self._moved(situation, state, held)
+        return self._remembered(self._moved(situation, state, held), state)
 
     def _moved(self, situation: Situation, state: PolicyState, held: tuple[Held, ...]) -> Answer:
         """Lower, raise, probe or keep the level, in this order of caution."""
@@ -244,9 +262,10 @@ class _Tick:
         if level is None:
             return self._hold(f"the probed level {name} is gone"), replace(self.state, probe=None)
         own = tuple(one for one in self.observation.windows if one.level == name and one.start >= started_at)
-        verdict = judge_probe(self._situation(level, started_at, own), base, started_at, self.now)
+        at = clock(self.policy, self.observation.windows, self.now)
+        verdict = judge_probe(self._situation(level, started_at, own), base, at - started_at)
         if verdict.verdict is Verdict.LOST:
-            state = memory.probe_lost(self.state, level, self.now)
+            state = memory.probe_lost(self.policy, self.state, level, self.now)
             gap = probe_gap(self.policy, find_trial(state, level))
             reason = f"the probe of {name} is lost: {verdict.reason}; back to {base.name}, next try in {gap:.0f} s"
             return self._going(base.name, reason), state

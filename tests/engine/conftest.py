@@ -7,30 +7,33 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import httpx
 import pytest
 
 HERE = Path(__file__).resolve().parent
+BUILD = HERE.parents[1] / "scripts" / "build-llama-server"
+FORCED = HERE / "forced-llama-server"  # takes its acceptance from a file
 TARGET = HERE / "models" / "target.gguf"
 DRAFT_GOOD = HERE / "models" / "draft-good.gguf"
-FORCED = HERE / "forced-llama-server"
-BUILD = HERE.parents[1] / "scripts" / "build-llama-server"
 
-BASE_FLAGS = ("-m", str(TARGET), "--metrics", "--threads", "1", "--ctx-size", "2048", "--parallel", "2")
-DRAFT_FLAGS = ("-md", str(DRAFT_GOOD), "--spec-type", "draft-simple", "--spec-draft-p-min", "0")
-NGRAM_FLAGS = ("--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", "2", "--spec-ngram-simple-size-m", "4")
-
+BASE_FLAGS = ("-m", str(TARGET), "--metrics", "--threads", "1", "--ctx-size", "4096", "--parallel", "2")
 READY_SECONDS = 30.0
 STOP_SECONDS = 10.0
 
 
-def draft_flags(tokens: int) -> tuple[str, ...]:
-    """Flags that make `draft-good` propose up to `tokens` tokens a step."""
-    return (*DRAFT_FLAGS, "--spec-draft-n-max", str(tokens))
+def draft_flags(tokens: int, model: Path = DRAFT_GOOD) -> tuple[str, ...]:
+    """Flags that make a draft model propose up to `tokens` tokens a step."""
+    return ("-md", str(model), "--spec-type", "draft-simple", "--spec-draft-n-max", str(tokens))
+
+
+def ngram_flags(lookup: int, tokens: int) -> tuple[str, ...]:
+    """Flags for n-gram lookup: where the last `lookup` tokens stood before, propose the `tokens` that followed."""
+    size = "--spec-ngram-simple-size"
+    return ("--spec-type", "ngram-simple", f"{size}-n", str(lookup), f"{size}-m", str(tokens))
 
 
 def free_port() -> int:
@@ -41,8 +44,22 @@ def free_port() -> int:
         return port
 
 
+def request_body(prompt: str, tokens: int, temperature: float) -> dict[str, Any]:
+    """A `/completion` request whose only sampler is the temperature, run to its full length."""
+    return {
+        "prompt": prompt,
+        "n_predict": tokens,
+        "temperature": temperature,
+        "top_k": 0,
+        "top_p": 1.0,
+        "min_p": 0.0,
+        "ignore_eos": True,
+        "cache_prompt": False,
+    }
+
+
 class LlamaServer:
-    """One llama-server process on a free loopback port; leaving the with-block ends it, come what may."""
+    """A llama-server process on a free loopback port; leaving the with-block ends it, come what may."""
 
     def __init__(self, command: Sequence[str | Path], log: Path, environment: dict[str, str] | None = None) -> None:
         port = free_port()
@@ -53,15 +70,15 @@ class LlamaServer:
 
     def __enter__(self) -> Self:
         """Start the process without waiting for it."""
+        self.client = httpx.Client(base_url=self.url, timeout=30)
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=self.environment
             )
-        self.client = httpx.Client(base_url=self.url, timeout=30)
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the process: politely, then not."""
+        """End the process: politely, then not (a server with requests in flight does not listen)."""
         self.client.close()
         self.process.terminate()
         try:
@@ -86,21 +103,24 @@ class LlamaServer:
         except httpx.TransportError:
             return None
 
-    def complete(self, prompt: str, tokens: int, temperature: float = 0.0, **more: Any) -> dict[str, Any]:
-        """One `/completion`, as raw as the server samples (no top-k, top-p or min-p), run to its full length."""
-        response = self.client.post("/completion", json=request_body(prompt, tokens, temperature) | more)
+    def complete(self, prompt: str, tokens: int, temperature: float = 0.0) -> dict[str, Any]:
+        """The answer to one `/completion`."""
+        response = self.client.post("/completion", json=request_body(prompt, tokens, temperature))
         body: dict[str, Any] = response.raise_for_status().json()
         return body
 
     def metrics(self) -> dict[str, float]:
-        """The page's series by name and labels, without the prefix `llamacpp:`."""
+        """The page's values by series, without the prefix `llamacpp:`."""
         page = self.client.get("/metrics").raise_for_status().text
         series = (line.rsplit(" ", 1) for line in page.splitlines() if not line.startswith("#"))
         return {name.removeprefix("llamacpp:"): float(value) for name, value in series}
 
-    def stop(self) -> int:
-        """Send SIGTERM and return the exit code; negative where a signal ended the process."""
+    def terminate(self) -> None:
+        """Send one SIGTERM."""
         self.process.send_signal(signal.SIGTERM)
+
+    def exit_code(self) -> int:
+        """Wait for the process to end; negative where a signal killed it."""
         return self.process.wait(STOP_SECONDS)
 
     def output(self) -> str:
@@ -108,39 +128,43 @@ class LlamaServer:
         return self.log.read_text(errors="replace")
 
 
-def request_body(prompt: str, tokens: int, temperature: float) -> dict[str, Any]:
-    """A `/completion` request whose only sampler is the temperature."""
-    return {
-        "prompt": prompt,
-        "n_predict": tokens,
-        "temperature": temperature,
-        "top_k": 0,
-        "top_p": 1.0,
-        "min_p": 0.0,
-        "ignore_eos": True,
-        "cache_prompt": False,
-    }
+def varied_prompt(client: int, turn: int) -> str:
+    """Another prompt each time, so that no answer repeats one before."""
+    return f"Client {client} asks for the {turn}th time: {turn * 7919 % 1009}"
+
+
+def repetitive_prompt(client: int, turn: int) -> str:
+    """A prompt after which the target, at temperature 0, falls into a loop: what n-gram lookup lives on."""
+    return "alpha beta gamma delta epsilon zeta " * 8 + varied_prompt(client, turn)
 
 
 class Traffic:
     """Clients that send completions in a closed loop until the with-block ends or `seconds` have passed.
 
-    `temperature` may be changed at any time and holds from the next request on. A server that is away
-    (a restart) costs a short wait and a count in `failed`, never the loop.
+    `temperature` may be changed at any time and holds from the next request on. A server that is away (a restart)
+    costs a short wait and a count in `failed`, never the loop.
     """
 
-    def __init__(self, url: str, temperature: float, *, clients: int = 2, tokens: int = 100, seconds: float = 120) -> None:
+    def __init__(
+        self,
+        url: str,
+        temperature: float,
+        *,
+        prompt: Callable[[int, int], str] = varied_prompt,
+        clients: int = 2,
+        tokens: int = 100,
+        seconds: float = 120,
+    ) -> None:
         self.url = url
         self.temperature = temperature
-        self.tokens = tokens
         self.finished = 0
         self.failed = 0
-        self.draft_tokens = 0
-        self.accepted_tokens = 0
+        self._prompt = prompt
+        self._tokens = tokens
         self._deadline = time.monotonic() + seconds
         self._stop = threading.Event()
-        self._count = threading.Lock()
-        self._clients = [threading.Thread(target=self._run, args=(number,), daemon=True) for number in range(clients)]
+        self._counting = threading.Lock()
+        self._clients = [threading.Thread(target=self._run, args=(client,), daemon=True) for client in range(clients)]
 
     def __enter__(self) -> Self:
         """Start all clients."""
@@ -148,58 +172,53 @@ class Traffic:
             client.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Let every client finish its request, then join it."""
+    def __exit__(self, *_: object) -> None:
+        """Let every client finish its request."""
         self._stop.set()
         for client in self._clients:
-            client.join(30)
+            client.join()
 
     def wait_for(self, requests: int, seconds: float = 30) -> None:
-        """Return once `requests` more have finished; fail if that takes too long."""
-        self.wait_until(lambda goal=self.finished + requests: self.finished >= goal, f"{requests} requests", seconds)
-
-    def wait_until(self, condition: Callable[[], bool], what: str, seconds: float) -> None:
-        """Return once `condition` holds while traffic flows; fail, naming `what`, after `seconds`."""
+        """Return once `requests` more have been answered; fail if that takes longer than `seconds`."""
+        goal = self.finished + requests
         deadline = time.monotonic() + seconds
-        while not condition():
+        while self.finished < goal:
             if time.monotonic() > deadline:
-                pytest.fail(f"no {what} within {seconds:.0f} s ({self.finished} finished, {self.failed} failed)")
+                pytest.fail(f"{goal - self.finished} requests unanswered after {seconds:.0f} s, {self.failed} failed")
             time.sleep(0.02)
 
-    def _run(self, number: int) -> None:
-        """One client: prompts differ by client and by turn, so that no answer repeats another."""
+    def _run(self, client: int) -> None:
         turn = 0
-        with httpx.Client(base_url=self.url, timeout=20) as client:
+        with httpx.Client(base_url=self.url, timeout=20) as http:
             while not self._stop.is_set() and time.monotonic() < self._deadline:
                 turn += 1
-                self._send(client, f"Client {number} asks for the {turn}th time: {turn * 7919 % 1009}")
+                self._send(http, self._prompt(client, turn))
 
-    def _send(self, client: httpx.Client, prompt: str) -> None:
-        """One request, counted."""
+    def _send(self, http: httpx.Client, prompt: str) -> None:
         try:
-            response = client.post("/completion", json=request_body(prompt, self.tokens, self.temperature))
-            timings = response.raise_for_status().json()["timings"]
-        except (httpx.HTTPError, ValueError):
-            with self._count:
+            http.post("/completion", json=request_body(prompt, self._tokens, self.temperature)).raise_for_status()
+        except httpx.HTTPError:
+            with self._counting:
                 self.failed += 1
             self._stop.wait(0.05)
-            return
-        with self._count:
-            self.finished += 1
-            self.draft_tokens += timings.get("draft_n", 0)
-            self.accepted_tokens += timings.get("draft_n_accepted", 0)
+        else:
+            with self._counting:
+                self.finished += 1
 
 
-StartServer = Callable[..., LlamaServer]
+class StartServer(Protocol):
+    """How a test starts a server: its flags beside those every server gets."""
+
+    def __call__(self, *flags: str, ready: bool = True, forced_rates: Path | None = None) -> LlamaServer: ...
 
 
 @pytest.fixture(scope="session")
 def llama_server_binary() -> Path:
-    """The real llama-server that scripts/build-llama-server has built; without it the test is skipped, or fails."""
+    """The server that scripts/build-llama-server built; where there is none, tests are skipped, or fail if required."""
     path = Path(subprocess.check_output([BUILD, "--path"], text=True).strip())
     if not os.access(path, os.X_OK):
-        reason = f"no llama-server at {path}: run scripts/build-llama-server (six minutes, once)"
-        if os.environ.get("SPECLOOP_REQUIRE_ENGINES") == "1":
+        reason = f"no llama-server at {path}: run scripts/build-llama-server"
+        if os.environ.get("SPECLOOP_REQUIRE_ENGINES"):
             pytest.fail(reason)
         pytest.skip(reason)
     return path
@@ -207,17 +226,14 @@ def llama_server_binary() -> Path:
 
 @pytest.fixture
 def start_server(llama_server_binary: Path, tmp_path: Path) -> Iterator[StartServer]:
-    """`start_server(*flags)` starts a real server on the tiny target model; all are ended after the test."""
-    running: list[LlamaServer] = []
+    """Starts real servers on the tiny target model, ready for requests unless told otherwise; ends them all."""
+    with ExitStack() as servers:
 
-    def start(*flags: str, ready: bool = True, command: Path | None = None, **environment: str) -> LlamaServer:
-        log = tmp_path / f"llama-server-{len(running)}.log"
-        server = LlamaServer([command or llama_server_binary, *BASE_FLAGS, *flags], log, environment)
-        running.append(server.__enter__())
-        return server.wait_until_ready() if ready else server
+        def start(*flags: str, ready: bool = True, forced_rates: Path | None = None) -> LlamaServer:
+            command: list[str | Path] = [FORCED if forced_rates else llama_server_binary, *BASE_FLAGS, *flags]
+            environment = {"LLAMA_SERVER": str(llama_server_binary), "FORCED_RATES_FILE": str(forced_rates)}
+            log = tmp_path / f"llama-server-{time.monotonic_ns()}.log"
+            server = servers.enter_context(LlamaServer(command, log, environment if forced_rates else None))
+            return server.wait_until_ready() if ready else server
 
-    try:
         yield start
-    finally:
-        for server in running:
-            server.__exit__()

@@ -1,5 +1,6 @@
 """Policies made from the fields that a test is about, ready for deciding."""
 
+import json
 from typing import Any
 
 from specloop_policy.ladder import Drafter, Method
@@ -25,7 +26,7 @@ LEVELS = [
 
 def spec(**fields: Any) -> SpecPolicySpec:
     """The `spec` of a policy, its fields in the policy's own spelling."""
-    return SpecPolicySpec.model_validate({"targetRef": TARGET, **fields})
+    return SpecPolicySpec.model_validate_json(json.dumps({"targetRef": TARGET, **fields}))
 
 
 def default_policy(*, running: Drafter | None = SMALL, tokens: int = 5, **fields: Any) -> Policy:

@@ -1,0 +1,219 @@
+"""`specloop local`: the loop round one engine process that the user would have started anyway.
+
+The process gets the user's own command, and later the same command at another level.  Signals are passed on, and its
+exit code is ours.
+"""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+import httpx
+
+from specloop_control.clock import WallClock
+from specloop_control.ports import Listener
+from specloop_control.process import EngineGone, EngineSpec, ProcessActuator
+from specloop_control.scrape import Scraper
+from specloop_control.tick import Controller
+from specloop_engine.command_line import CommandLine, read, write
+from specloop_engine.history import History
+from specloop_engine.speculation import match, running_drafter
+from specloop_engine.words import CommandLineError
+from specloop_policy.decision import Inputs
+from specloop_policy.ladder import Ladder, Level
+from specloop_policy.model import Engine, SpecPolicySpec
+from specloop_policy.policy import Policy, resolve
+from specloop_policy.rollout import Limits
+
+PORTS = {Engine.VLLM: 8000, Engine.LLAMACPP: 8080}
+"""Where the engines listen when nothing is said."""
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+"""Signals that are passed on."""
+
+POLL_SECONDS = 0.25
+"""How often a change under way is looked at: a hundredth of the fastest start of a real model."""
+
+
+class LocalError(ValueError):
+    """A command that the loop cannot be put round; the message says what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSetup:
+    """One engine's command and the policy that is to govern it, made ready."""
+
+    line: CommandLine
+    policy: Policy
+    level: Level
+    """What the command asks for; a level outside the ladder where it asks for none of them."""
+    url: str
+    commands: Mapping[str, tuple[str, ...]]
+    """The command at each level that it can be written at."""
+    spec: SpecPolicySpec
+
+
+def prepare(
+    name: str, spec: SpecPolicySpec, command: list[str], environment: Mapping[str, str], *, recommend: bool
+) -> LocalSetup:
+    """Read the command and fill the policy in from it.
+
+    Raises LocalError where the command cannot be read or watched, and PolicyError where the policy does not fit.
+    """
+    command = list(command)
+    try:
+        line = read(command, engine=spec.engine, environment=environment)
+    except CommandLineError as error:
+        raise LocalError(str(error)) from error
+    _check_metrics(line)
+    running = running_drafter(line.speculation)
+    drafter, tokens = running if running is not None else (None, 0)
+    policy = resolve(name, spec, drafter, tokens, enforce=not recommend)
+    level = match(line.speculation, policy.ladder)
+    if level is None:
+        level = Level("unmanaged", drafter, tokens)
+    return LocalSetup(line, policy, level, _url(line), _commands(line, policy.ladder, level, command), spec)
+
+
+def _check_metrics(line: CommandLine) -> None:
+    if line.engine is Engine.LLAMACPP and line.flag("--metrics") is None:
+        raise LocalError("llama-server shows no metrics without --metrics: add it to the command")
+    if line.engine is Engine.VLLM and line.flag("--disable-log-stats") is not None:
+        raise LocalError("--disable-log-stats takes all of vLLM's metrics away: remove it from the command")
+
+
+def _url(line: CommandLine) -> str:
+    port, host = line.flag("--port"), line.flag("--host")
+    asked = host.value if host is not None else None
+    name = "127.0.0.1" if asked in (None, "", "0.0.0.0", "::", "localhost") else asked
+    shown = f"[{name}]" if name and ":" in name else name
+    number = port.value if port is not None and port.value else str(PORTS[line.engine])
+    if not (number.isdecimal() and 0 < int(number) < 65536):
+        raise LocalError(f"--port {number} is no port")
+    return f"http://{shown}:{number}"
+
+
+def _commands(line: CommandLine, ladder: Ladder, level: Level, command: list[str]) -> dict[str, tuple[str, ...]]:
+    commands = {level.name: tuple(command)}
+    for one in ladder.levels:
+        if one.name in commands:
+            continue
+        try:
+            commands[one.name] = write(line, one).command
+        except CommandLineError as error:
+            raise LocalError(f"level {one.name} cannot be written into the command: {error}") from error
+    return commands
+
+
+async def run_local(setup: LocalSetup, listener: Listener, *, drain_seconds: float, start_seconds: float) -> int:
+    """Run the engine and the loop round it; the engine's exit code, 128 + n where signal n ended it."""
+    clock = WallClock()
+    limits = Limits(drain_seconds, _stop_seconds(setup.line), start_seconds)
+    async with httpx.AsyncClient() as client:
+        engine_spec = EngineSpec("engine", setup.url, lambda level: setup.commands[level.name])
+        actuator = ProcessActuator(
+            [engine_spec],
+            setup.policy.ladder,
+            setup.level,
+            client=client,
+            clock=clock,
+            limits=limits,
+            poll_seconds=POLL_SECONDS,
+        )
+        stopping = _pass_signals_on(actuator)
+        try:
+            await actuator.start()
+            await _loop(setup, actuator, listener, client, stopping)
+        except EngineGone as gone:
+            return _exit_code(gone.returncode)
+        except FileNotFoundError as error:
+            raise LocalError(f"{error.filename}: there is no such program") from error
+        except PermissionError as error:
+            raise LocalError(f"{error.filename}: this cannot be run") from error
+        finally:
+            await actuator.stop()
+        return _exit_code(actuator.engines["engine"].returncode or 0)
+
+
+def _stop_seconds(line: CommandLine) -> float:
+    """How long an engine may take to end once it is told to.
+
+    vLLM drains for as long as its --shutdown-timeout says.  llama-server does not drain: with a request in flight it
+    closes its port and waits until the client goes away, so there is nothing to wait for (seen on build 11434).
+    """
+    if line.engine is Engine.LLAMACPP:
+        return 2.0
+    timeout = line.flag("--shutdown-timeout")
+    asked = timeout.value if timeout is not None else None
+    return 10.0 + (float(asked) if asked is not None and asked.isdecimal() else 0.0)
+
+
+def _pass_signals_on(actuator: ProcessActuator) -> asyncio.Event:
+    """Send what we are sent on to the engine; the event says that it was asked to end."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def passed(number: signal.Signals) -> None:
+        if number in (signal.SIGINT, signal.SIGTERM):
+            stopping.set()
+        for engine in actuator.engines.values():
+            engine.signal(number)
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, passed, number)
+    return stopping
+
+
+async def _loop(
+    setup: LocalSetup, actuator: ProcessActuator, listener: Listener, client: httpx.AsyncClient, stopping: asyncio.Event
+) -> None:
+    """Watch and decide until the engine ends or is asked to."""
+    signals = setup.policy.signals
+    scraper = Scraper(
+        client,
+        {name: engine.spec.url for name, engine in actuator.engines.items()},
+        actuator.level_of,
+        History(signals.window_seconds, 2 * signals.max_evidence_seconds),
+        actuator.clock.now,
+    )
+    controller = Controller(setup.policy, scraper, actuator, _inputs(setup.spec), listener)
+    engine = actuator.engines["engine"]
+    parts = [
+        asyncio.create_task(_every(setup.policy.interval_seconds, scraper.poll)),
+        asyncio.create_task(_every(setup.policy.interval_seconds, lambda: _tick(controller, actuator))),
+        asyncio.create_task(actuator.watch()),
+        asyncio.create_task(stopping.wait()),
+    ]
+    try:
+        done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        for part in done:
+            part.result()
+    finally:
+        for part in parts:
+            part.cancel()
+        await asyncio.gather(*parts, return_exceptions=True)
+    if stopping.is_set() and engine.alive:
+        await engine.wait()
+
+
+async def _tick(controller: Controller, actuator: ProcessActuator) -> None:
+    await controller.tick(actuator.clock.now())
+
+
+async def _every(seconds: float, do: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await do()
+        await asyncio.sleep(seconds)
+
+
+def _inputs(spec: SpecPolicySpec) -> Callable[[float], Inputs]:
+    if not spec.schedules:
+        return lambda now: Inputs()
+    from specloop_policy.schedules import scheduled_level  # a quarter of a second, for the few with schedules
+
+    return lambda now: Inputs(scheduled=scheduled_level(spec.schedules, now))
+
+
+def _exit_code(returncode: int) -> int:
+    return returncode if returncode >= 0 else 128 - returncode

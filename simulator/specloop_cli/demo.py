@@ -1,0 +1,134 @@
+"""`specloop demo`: the whole loop on this machine, round three simulated vLLM servers.
+
+By default the servers are real HTTP servers and the traffic is real HTTP; with `--fast` the same engine model, the
+same windows and the same decisions run on a virtual clock.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from rich.table import Table
+
+from specloop_cli import demo_traffic
+from specloop_cli.errors import InputError
+from specloop_cli.output import Format, console, document, print_document
+from specloop_cli.policy_file import load_policy
+from specloop_policy.decision import Inputs
+from specloop_policy.policy import Policy, PolicyError, resolve
+from specloop_sim.phases import ClosedLoop, Phase, phase_at, total_seconds
+from specloop_sim.profile import Profile, UnknownProfile, profile_named
+from specloop_sim.simulate import Outcome, Setup, simulate
+from specloop_sim.text import UnknownText
+
+HEADINGS = {
+    "tokens/s": "outputTokensPerSecond",
+    "request s": "meanRequestSeconds",
+    "TPOT p50 ms": "tpotMillisecondsP50",
+    "TTFT p50 ms": "ttftMillisecondsP50",
+    "restarts": "restarts",
+}
+
+
+def run(policy_file: str | None, phases: str | None, seed: int, fast: bool, output: Format) -> int:
+    """Run the demo; 0 when it ran to its end."""
+    chosen = demo_traffic.phases_named(phases)
+    policy = _policy(policy_file)
+    if fast:
+        return run_fast(policy, chosen, seed, output)
+    from specloop_cli import demo_live
+
+    return demo_live.run(policy, chosen, seed, output)
+
+
+def _policy(policy_file: str | None) -> Policy:
+    document = load_policy(policy_file if policy_file is not None else demo_traffic.policy_path())
+    try:
+        return resolve(document.metadata.name, document.spec, demo_traffic.DRAFTER, demo_traffic.TOKENS, enforce=True)
+    except PolicyError as error:
+        raise InputError(f"{document.metadata.name}: {error}") from error
+
+
+def setup(policy: Policy, profile: Profile, phases: Sequence[Phase], seed: int) -> Setup:
+    """What every contestant of the fast demo meets."""
+    return Setup(
+        profile,
+        policy.ladder,
+        policy.ladder.levels[0],
+        demo_traffic.REPLICAS,
+        seed,
+        total_seconds(phases),
+        policy.interval_seconds,
+        startup_seconds=demo_traffic.STARTUP_SECONDS,
+        drain_seconds=demo_traffic.DRAIN_SECONDS,
+    )
+
+
+def run_fast(policy: Policy, phases: Sequence[Phase], seed: int, output: Format) -> int:
+    """The demo on the virtual clock, with `disabled` on the same traffic beside it."""
+    began = time.perf_counter()
+    profile = profile_named(demo_traffic.PROFILE)
+    ours = setup(policy, profile, phases, seed)
+    inputs = Inputs(step_times=profile.times, restart_seconds=demo_traffic.STARTUP_SECONDS)
+    try:
+        outcomes = {
+            policy.name: simulate(ours, ClosedLoop(phases, 0.0, seed).arrivals, policy, inputs),
+            "disabled": simulate(
+                replace(ours, level=policy.ladder.levels[-1]), ClosedLoop(phases, 0.0, seed).arrivals, None, inputs
+            ),
+        }
+    except (UnknownProfile, UnknownText) as error:
+        raise InputError(f"{policy.name}: {error}") from error
+    answer = _answer(policy, phases, seed, outcomes, time.perf_counter() - began)
+    if output is Format.JSON:
+        print_document(answer)
+    else:
+        _show(answer)
+    return 0
+
+
+def _answer(
+    policy: Policy, phases: Sequence[Phase], seed: int, outcomes: dict[str, Outcome], wall_seconds: float
+) -> dict[str, Any]:
+    return {
+        "trace": {"requests": outcomes[policy.name].requests, "seconds": total_seconds(phases)},
+        "seed": seed,
+        "wallSeconds": round(wall_seconds, 3),
+        "simulated": "engines, traffic and time; decisions by the code that runs live",
+        "phases": [{"name": phase.name, "seconds": phase.seconds} for phase in phases],
+        "contestants": {name: document(outcome.figures) for name, outcome in outcomes.items()},
+        "decisions": [
+            {
+                "policy": policy.name,
+                "seconds": decided.seconds,
+                "phase": phase_at(phases, decided.seconds).name,
+                "from": decided.before,
+                "to": decided.decision.level,
+                "action": decided.decision.action,
+                "rule": decided.decision.rule,
+                "reason": decided.decision.reason,
+            }
+            for decided in outcomes[policy.name].decisions
+        ],
+    }
+
+
+def _show(answer: dict[str, Any]) -> None:
+    out = console()
+    out.print("Simulated: engines, traffic and time. Decisions: by the code that runs live.")
+    for one in answer["decisions"]:
+        out.print(f"{one['seconds']:6.0f} s  {one['phase']:16}  {one['action']:8}  {one['from']} → {one['to']}")
+        out.print(f"{'':10}{one['reason']}")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("contestant")
+    for heading in HEADINGS:
+        table.add_column(heading, justify="right")
+    for name, figures in answer["contestants"].items():
+        table.add_row(name, *(_number(figures[key]) for key in HEADINGS.values()))
+    out.print(table)
+    out.print("Clients wait for each answer before they ask again (closed loop), so tokens per second compare.")
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"

@@ -1,0 +1,312 @@
+"""The demo over real HTTP: three simulated vLLM servers as processes, clients, and the loop round them.
+
+The servers' clock runs faster than the wall's, and the loop's with it; durations below are the servers'.
+"""
+
+import asyncio
+import contextlib
+import json
+import socket
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from specloop_cli import demo_traffic
+from specloop_cli.output import Format, console, print_document
+from specloop_control.clock import FastClock
+from specloop_control.process import EngineGone, EngineSpec, ProcessActuator
+from specloop_control.scrape import Scraper
+from specloop_control.tick import Controller
+from specloop_engine.configuration import to_config
+from specloop_engine.history import History
+from specloop_policy.acceptance import pool
+from specloop_policy.decision import Decision, Inputs
+from specloop_policy.ladder import Level
+from specloop_policy.model import Engine
+from specloop_policy.observation import Outcome
+from specloop_policy.policy import Policy
+from specloop_policy.rollout import Limits
+from specloop_policy.rollout import Phase as ProcessPhase
+from specloop_sim.phases import Phase, answer_length, phase_at, total_seconds
+from specloop_sim.profile import profile_named
+
+SPEED = 20.0
+"""Servers' seconds per second of the wall: half an hour of traffic in a minute and a half."""
+LIMITS = Limits(drain_seconds=demo_traffic.DRAIN_SECONDS, stop_seconds=60.0, start_seconds=600.0)
+POLL_SECONDS = 2.0
+"""How often a change under way is looked at, on the servers' clock: ten times a second on the wall's."""
+
+
+def run(policy: Policy, phases: Sequence[Phase], seed: int, output: Format) -> int:
+    """Run the demo to its end, or until Ctrl-C; nothing is left running."""
+    return asyncio.run(_Demo(policy, phases, seed, output).run())
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the table shows of the loop: the last decision, and the changes so far."""
+
+    policy: Policy
+    started: float
+    phases: Sequence[Phase]
+    tell: Callable[[str], None]
+    last: Decision | None = None
+    changes: list[dict[str, Any]] = field(default_factory=list)
+
+    def decided(self, now: float, decision: Decision, before: str | None) -> None:
+        """Remember a decision, and print it when it changes something."""
+        self.last = decision
+        if not decision.changes_level:
+            return
+        seconds = now - self.started
+        change = {
+            "policy": self.policy.name,
+            "seconds": round(seconds, 1),
+            "phase": phase_at(self.phases, seconds).name,
+            "from": before,
+            "to": decision.level,
+            "action": decision.action,
+            "rule": decision.rule,
+            "reason": decision.reason,
+        }
+        self.changes.append(change)
+        self.tell(f"{seconds:6.0f} s  {change['phase']:16}  {decision.action:8}  {before} → {decision.level}")
+        self.tell(f"{'':10}{decision.reason}")
+
+
+class _Clients:
+    """Clients that each send their next request when the last one is answered, to the least busy server."""
+
+    def __init__(
+        self,
+        client: httpx.AsyncClient,
+        actuator: ProcessActuator,
+        phase: Callable[[], Phase],
+        seed: int,
+    ) -> None:
+        self._client = client
+        self._actuator = actuator
+        self._phase = phase
+        self._seed = seed
+        self._busy: Counter[str] = Counter()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sent = 0
+        self.answered = 0
+        self.failed = 0
+        self.tokens = 0
+
+    async def keep_going(self) -> None:
+        """Keep as many requests under way as the phase has clients."""
+        while True:
+            for _ in range(self._phase().clients - len(self._tasks)):
+                name = self._least_busy()
+                if name is None:
+                    break
+                self._sent += 1
+                task = asyncio.create_task(self._ask(name, self._phase(), self._sent))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            await asyncio.sleep(0.02)
+
+    def _least_busy(self) -> str | None:
+        serving = [name for name, one in self._actuator.engines.items() if one.phase is ProcessPhase.SERVING]
+        return min(serving, key=lambda name: self._busy[name], default=None)
+
+    async def _ask(self, name: str, phase: Phase, number: int) -> None:
+        self._busy[name] += 1
+        body = {
+            "model": "demo",
+            "prompt": demo_traffic.prompt(phase),
+            "temperature": phase.temperature,
+            "max_tokens": answer_length(phase, number, self._seed),
+            "ignore_eos": True,
+        }
+        try:
+            answer = await self._client.post(f"{self._actuator.engines[name].spec.url}/v1/completions", json=body)
+            answer.raise_for_status()
+            self.tokens += answer.json()["usage"]["completion_tokens"]
+            self.answered += 1
+        except httpx.HTTPError:
+            self.failed += 1  # cut off by a restart; its client asks again
+            await asyncio.sleep(0.05)
+        finally:
+            self._busy[name] -= 1
+
+
+class _Demo:
+    """The demo's parts, put together."""
+
+    def __init__(self, policy: Policy, phases: Sequence[Phase], seed: int, output: Format) -> None:
+        self._policy = policy
+        self._phases = phases
+        self._seed = seed
+        self._output = output
+        self._epoch = time.time()
+        self._clock = FastClock(self._epoch, SPEED)
+        self._out = console(stderr=output is Format.JSON)
+        self._seen = _Seen(policy, self._epoch, phases, self._out.print)
+
+    async def run(self) -> int:
+        began = time.perf_counter()
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=512)
+        async with httpx.AsyncClient(timeout=120.0, limits=limits) as client:
+            actuator = self._actuator(client)
+            try:
+                await actuator.start()
+                await self._play(client, actuator)
+            finally:
+                await actuator.stop()
+        if self._output is Format.JSON:
+            print_document(self._answer(time.perf_counter() - began))
+        return 0
+
+    def _actuator(self, client: httpx.AsyncClient) -> ProcessActuator:
+        environment = {
+            "SPECLOOP_SIM_PROFILE": demo_traffic.PROFILE,
+            "SPECLOOP_SIM_SPEED": str(SPEED),
+            "SPECLOOP_SIM_EPOCH": str(self._epoch),
+            "SPECLOOP_SIM_STARTUP_SECONDS": str(demo_traffic.STARTUP_SECONDS),
+            "SPECLOOP_SIM_SEED": str(self._seed),
+        }
+        specs = [
+            EngineSpec(f"server-{place}", f"http://127.0.0.1:{port}", _command(port), environment, quiet=True)
+            for place, port in enumerate(_free_ports(demo_traffic.REPLICAS))
+        ]
+        return ProcessActuator(
+            specs,
+            self._policy.ladder,
+            self._policy.ladder.levels[0],
+            client=client,
+            clock=self._clock,
+            limits=LIMITS,
+            poll_seconds=POLL_SECONDS,
+        )
+
+    async def _play(self, client: httpx.AsyncClient, actuator: ProcessActuator) -> None:
+        self._seen.started = self._clock.now()
+        signals = self._policy.signals
+        scraper = Scraper(
+            client,
+            {name: engine.spec.url for name, engine in actuator.engines.items()},
+            actuator.level_of,
+            History(signals.window_seconds, 2 * signals.max_evidence_seconds),
+            self._clock.now,
+        )
+        inputs = Inputs(
+            step_times=profile_named(demo_traffic.PROFILE).times, restart_seconds=demo_traffic.STARTUP_SECONDS
+        )
+        controller = Controller(self._policy, scraper, actuator, lambda now: inputs, self._seen)
+        clients = _Clients(client, actuator, self._phase, self._seed)
+        parts = [self._scrape(scraper), clients.keep_going(), self._decide(controller)]
+        shown = self._show(scraper, actuator, clients)
+        tasks = [asyncio.create_task(part) for part in (*parts, shown)]
+        try:
+            done, _ = await asyncio.wait(
+                tasks, timeout=total_seconds(self._phases) / SPEED, return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in done:
+                task.result()  # a part that ends early has failed, and says how
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _phase(self) -> Phase:
+        return phase_at(self._phases, self._clock.now() - self._seen.started)
+
+    async def _scrape(self, scraper: Scraper) -> None:
+        while True:
+            await scraper.poll()
+            await self._clock.sleep(self._policy.interval_seconds)
+
+    async def _decide(self, controller: Controller) -> None:
+        while True:
+            await controller.tick(self._clock.now())
+            await self._clock.sleep(self._policy.interval_seconds)
+
+    async def _show(self, scraper: Scraper, actuator: ProcessActuator, clients: _Clients) -> None:
+        """Keep a table up to date on a terminal; elsewhere the changes alone are printed."""
+        if not self._out.is_terminal:
+            await asyncio.Event().wait()
+        with Live(console=self._out, auto_refresh=False, transient=True) as live:
+            self._seen.tell = live.console.print
+            while True:
+                live.update(self._table(scraper, actuator, clients), refresh=True)
+                await asyncio.sleep(0.5)
+
+    def _table(self, scraper: Scraper, actuator: ProcessActuator, clients: _Clients) -> Group:
+        elapsed = self._clock.now() - self._seen.started
+        table = Table(box=None, pad_edge=False)
+        for heading in ("server", "state", "level", "K", "acceptance", "hotter than 0.6", "batch"):
+            table.add_column(heading)
+        windows = scraper.windows()
+        for name, engine in actuator.engines.items():
+            own = [one for one in windows if one.pod == name and one.outcome is Outcome.MEASURED][-1:]
+            seen = pool(own, self._policy.signals.design_effect, 0.0) if own else None
+            sample = scraper.latest.get(name)
+            table.add_row(
+                name,
+                engine.phase,
+                engine.level.name,
+                str(engine.level.tokens),
+                _interval(seen.acceptance) if seen and engine.level.speculates else "–",
+                _interval(seen.hotter_than(0.6)) if seen else "–",
+                "–" if sample is None or sample.running is None else f"{sample.running:.0f}",
+            )
+        head = f"{elapsed:5.0f} s of the servers' time · traffic: {self._phase().name} · {clients.rate(elapsed)}"
+        why = self._seen.last.reason if self._seen.last is not None else "starting"
+        return Group(Text(head), table, Text(why))
+
+    def _answer(self, wall_seconds: float) -> dict[str, Any]:
+        return {
+            "seed": self._seed,
+            "wallSeconds": round(wall_seconds, 3),
+            "simulated": "engines; HTTP, metrics and decisions are real",
+            "trace": {"requests": 0, "seconds": total_seconds(self._phases)},
+            "decisions": self._seen.changes,
+        }
+
+
+def _interval(value: Any) -> str:
+    if value is None:
+        return "–"
+    return f"{100 * value.value:.0f} % ({100 * value.low:.0f}–{100 * value.high:.0f})"
+
+
+def _command(port: int) -> Callable[[Level], Sequence[str]]:
+    def at(level: Level) -> Sequence[str]:
+        config = to_config(level, None, Engine.VLLM)
+        flags = [] if config is None else ["--speculative-config", json.dumps(dict(config))]
+        return [
+            sys.executable,
+            "-m",
+            "specloop_sim.server",
+            "serve",
+            profile_named(demo_traffic.PROFILE).model,
+            *("--host", "127.0.0.1", "--port", str(port), "--served-model-name", "demo"),
+            *("--middleware", "specloop_vllm.Middleware", "--shutdown-timeout", "30"),
+            *flags,
+        ]
+
+    return at
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now; held together, so that they differ."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+__all__ = ["EngineGone", "run"]

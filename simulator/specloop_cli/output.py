@@ -1,0 +1,126 @@
+"""How commands answer: one JSON document or text for people on stdout, and files written aside and renamed."""
+
+import dataclasses
+import errno
+import json
+import math
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence, Set
+from enum import Enum, StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from specloop_cli.errors import InputError, cannot
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Format(StrEnum):
+    """Form of a command's answer."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def console(*, stderr: bool = False) -> "Console":
+    """A console for text; colours only on a terminal, and never under NO_COLOR.
+
+    Markup is off, because names from files and arguments are printed; give a `style` or a `Text` for colour.
+    """
+    from rich.console import Console  # not at the top: --help and JSON do without
+
+    class QuietConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError(errno.EPIPE, "nobody reads the output any more")
+
+    return QuietConsole(stderr=stderr, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_document(value: object) -> None:
+    """Print a value as one JSON document on stdout."""
+    sys.stdout.write(json.dumps(document(value), ensure_ascii=False, indent=2) + "\n")
+
+
+def document(value: object) -> Any:
+    """A value as plain JSON data: fields of dataclasses in camelCase, unknown numbers (NaN, infinite) as null.
+
+    Keys of mappings stay as they are: they are names that a user gave.
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {camel(one.name): document(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    if isinstance(value, Enum):
+        return document(value.value)
+    if isinstance(value, Mapping):
+        return {str(key): document(one) for key, one in value.items()}
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, Set):
+        return [document(one) for one in sorted(value)]
+    if isinstance(value, Sequence):
+        return [document(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def camel(name: str) -> str:
+    """`window_seconds` as `windowSeconds`."""
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def write_file(path: Path, content: str | bytes, *, force: bool = False) -> None:
+    """Write a file whole or not at all; an existing one is replaced only with `force`.
+
+    Raises InputError when the file exists or cannot be written; then nothing has changed.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        _write(path, data, force)
+    except FileExistsError:
+        raise InputError(f"{path} exists already; use --force to replace it") from None
+    except OSError as error:
+        raise cannot("write", path, error) from error
+
+
+def _write(path: Path, data: bytes, force: bool) -> None:
+    target = Path(os.path.realpath(path))
+    mode = _mode(target)
+    if mode is not None and stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if mode is not None and not stat.S_ISREG(mode):
+        target.write_bytes(data)  # a pipe or a device: there is nothing to put aside
+        return
+    if mode is not None and not force:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", dir=target.parent)
+    aside_path = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as aside:
+            aside.write(data)
+        aside_path.chmod(stat.S_IMODE(mode) if mode is not None else 0o666 & ~_umask())
+        if force:
+            aside_path.replace(target)
+        else:
+            target.hardlink_to(aside_path)  # refuses where the file has come into being meanwhile
+    finally:
+        aside_path.unlink(missing_ok=True)
+
+
+def _mode(path: Path) -> int | None:
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

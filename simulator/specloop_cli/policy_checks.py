@@ -1,0 +1,170 @@
+"""What a policy's schema cannot say: cron, time zones, names against a derived ladder, rules that can never hold."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from specloop_cli.wording import nearest
+from specloop_cli.yaml_file import Document, Mistake, Where, spell
+from specloop_policy.ladder import MAX_TOKENS
+from specloop_policy.model import (
+    DISABLED_NAME,
+    CountLimit,
+    GainLimit,
+    PercentLimit,
+    Rule,
+    SpecPolicy,
+    TemperatureLimit,
+    When,
+)
+
+
+def errors(document: Document) -> Iterator[Mistake]:
+    """Mistakes in single fields; judged where the field is a text, whatever else is wrong."""
+    for place, schedule in enumerate(_entries(document.data, "schedules")):
+        where: Where = ("spec", "schedules", place)
+        if isinstance(cron := schedule.get("cron"), str):
+            yield from _cron(document, (*where, "cron"), cron)
+        if isinstance(zone := schedule.get("timeZone"), str):
+            yield from _time_zone(document, (*where, "timeZone"), zone)
+    for field, name in _derived_names(document.data):
+        if not DERIVED.fullmatch(name):
+            yield _mistake(
+                document,
+                field,
+                f"without spec.levels no level can be called {name!r}",
+                f"a derived ladder has k1 to k{MAX_TOKENS}, ngram and disabled; or list levels",
+            )
+
+
+def warnings(document: Document, policy: SpecPolicy) -> Iterator[Mistake]:
+    """What is allowed in a valid policy and yet hardly meant."""
+    yield from _weekdays(document, policy)
+    yield from _perhaps_missing(document)
+    yield from _idle_drafters(document, policy)
+    for place, rule in enumerate(policy.spec.rules or ()):
+        yield from _never_holds(document, place, rule)
+
+
+def same_target(policies: Sequence[tuple[str, Document, SpecPolicy]]) -> Iterator[tuple[str, Mistake]]:
+    """Policies that another one in the same files keeps from acting; each with the file it is in."""
+    first: dict[tuple[str, ...], tuple[str, SpecPolicy]] = {}
+    for path, document, policy in policies:
+        target = policy.spec.target_ref
+        key = (policy.metadata.namespace or "", target.api_version, target.kind, target.name)
+        if key not in first:
+            first[key] = (path, policy)
+            continue
+        other_path, other = first[key]
+        message = f"{target.kind} {target.name} is the target of {other.metadata.name} ({other_path}) too"
+        yield path, _mistake(document, ("spec", "targetRef"), message, "the older one wins; remove one of them")
+
+
+def _mistake(document: Document, where: Where, message: str, hint: str) -> Mistake:
+    return Mistake(spell(where), document.line(where), message, hint)
+
+
+def _entries(data: Any, field: str) -> Iterator[dict[str, Any]]:
+    """Mappings of one of the spec's lists; an empty one for whatever is none."""
+    spec = data.get("spec") if isinstance(data, dict) else None
+    entries = spec.get(field) if isinstance(spec, dict) else None
+    for entry in entries if isinstance(entries, list) else ():
+        yield entry if isinstance(entry, dict) else {}
+
+
+def _cron(document: Document, where: Where, cron: str) -> Iterator[Mistake]:
+    from zoneinfo import ZoneInfo
+
+    from apscheduler.triggers.cron import CronTrigger  # a quarter of a second, for the few with schedules
+
+    count = len(cron.split())
+    if count != 5:
+        hint = "minute, hour, day of month, month, day of week, such as 0 22 * * *"
+        yield _mistake(document, where, f"{cron!r} has {count} fields and needs five", hint)
+        return
+    try:
+        CronTrigger.from_crontab(cron, timezone=ZoneInfo("Etc/UTC"))
+    except (ValueError, OverflowError) as error:
+        hint = "minute, hour, day of month, month, day of week; weekdays by name, mon to sun"
+        reason = str(error).rpartition("': ")[2]
+        yield _mistake(document, where, f"{cron!r} is no cron expression: {reason}", hint)
+
+
+def _time_zone(document: Document, where: Where, zone: str) -> Iterator[Mistake]:
+    import zoneinfo
+
+    known = zoneinfo.available_timezones()
+    if zone not in known:
+        meant = nearest(zone, known, 0.8) or nearest(zone, (one.rpartition("/")[2] for one in known), 0.8)
+        full = next((one for one in sorted(known) if meant and (one == meant or one.endswith(f"/{meant}"))), None)
+        hint = f"did you mean {full}?" if full else "an IANA name, such as Europe/Berlin or Etc/UTC"
+        yield _mistake(document, where, f"no time zone is called {zone!r}", hint)
+
+
+DERIVED = re.compile(rf"k[1-{MAX_TOKENS}]|ngram|{DISABLED_NAME}")
+"""Names that a derived ladder may have."""
+
+
+def _derived_names(data: Any) -> Iterator[tuple[Where, str]]:
+    """Level names in a policy without levels of its own."""
+    spec = data.get("spec") if isinstance(data, dict) else None
+    if not isinstance(spec, dict) or "levels" in spec:
+        return
+    for field, inner in (("rules", ("action", "level")), ("schedules", ("level",)), ("alerts", ("action", "level"))):
+        for place, entry in enumerate(_entries(data, field)):
+            value: Any = entry
+            for key in inner:
+                value = value.get(key) if isinstance(value, dict) else None
+            if isinstance(value, str):
+                yield ("spec", field, place, *inner), value
+
+
+def _perhaps_missing(document: Document) -> Iterator[Mistake]:
+    for where, name in _derived_names(document.data):
+        if DERIVED.fullmatch(name) and name != DISABLED_NAME:
+            yield _mistake(
+                document,
+                where,
+                f"whether there is a level {name!r} depends on what the target runs",
+                "list the levels to be sure",
+            )
+
+
+def _weekdays(document: Document, policy: SpecPolicy) -> Iterator[Mistake]:
+    for place, schedule in enumerate(policy.spec.schedules):
+        if re.search(r"[0-9]", schedule.cron.split()[-1].partition("/")[0]):
+            yield _mistake(
+                document,
+                ("spec", "schedules", place, "cron"),
+                "weekday 0 is Monday here, and Sunday in most crontabs",
+                "name the days: mon, tue, wed, thu, fri, sat, sun",
+            )
+
+
+def _idle_drafters(document: Document, policy: SpecPolicy) -> Iterator[Mistake]:
+    used = {level.drafter for level in policy.spec.levels or ()}
+    for place, drafter in enumerate(policy.spec.drafters or ()):
+        if drafter.name not in used:
+            message = f"no level uses drafter {drafter.name!r}"
+            yield _mistake(document, ("spec", "drafters", place), message, "add a level, or remove the drafter")
+
+
+def _never_holds(document: Document, place: int, rule: Rule) -> Iterator[Mistake]:
+    for name, field in When.model_fields.items():
+        limit = getattr(rule.when, name)
+        if limit is not None and (reason := _impossible(name, limit)):
+            where = ("spec", "rules", place, "when", str(field.alias))
+            yield _mistake(document, where, f"rule {rule.name!r} can never hold: {reason}", "move the limit")
+
+
+def _impossible(name: str, limit: PercentLimit | GainLimit | CountLimit | TemperatureLimit) -> str:
+    what = name.replace("_", " ")
+    if isinstance(limit, TemperatureLimit):
+        return "no share is above 100 %" if limit.share_percent == 100 else ""
+    if isinstance(limit, CountLimit):
+        return f"{what} is never below 0" if limit.below == 0 else ""
+    if isinstance(limit, GainLimit):
+        return "nothing is slower by more than 100 %" if limit.below_percent == -100 else ""
+    if limit.below_percent == 0:
+        return f"{what} is never below 0 %"
+    return f"{what} is never above 100 %" if limit.above_percent == 100 else ""
