@@ -170,6 +170,8 @@ def _llamacpp_speculation(config: Config) -> Speculation | None:
             tokens=NGRAM_DRAFT_DEFAULT if tokens is None else tokens,
             lookup_min=NGRAM_LENGTH_DEFAULT if length is None else length,
         )
+    if method is None and kind in set(Method):
+        raise ConfigurationError(f"{SPEC_TYPE} {kind} is none that llama-server has")
     if method is None:
         return Speculation(kind, model)
     if model is None and method is not Method.MTP:

@@ -8,8 +8,7 @@ import math
 from collections.abc import Callable
 
 from specloop_engine.drafted import drafted
-from specloop_engine.sample import Sample
-from specloop_engine.span import FLOAT_NOISE, Span, counters, flaw, moves
+from specloop_engine.span import FLOAT_NOISE, Counted, Span, flaw, moves
 from specloop_policy.observation import Outcome
 
 START_TOLERANCE_SECONDS = 0.01
@@ -46,8 +45,9 @@ def _reset(span: Span) -> str | None:
     return next((reason for step in span.steps() if (reason := _restart(*step))), None)
 
 
-def _restart(before: Sample, after: Sample) -> str | None:
+def _restart(first: Counted, second: Counted) -> str | None:
     """How it shows that another process answered the second time."""
+    before, after = first.sample, second.sample
     if before.dialect is not after.dialect:
         return f"the process changed from {before.dialect} to {after.dialect}"
     if None not in (before.incarnation, after.incarnation) and before.incarnation != after.incarnation:
@@ -56,16 +56,16 @@ def _restart(before: Sample, after: Sample) -> str | None:
         later = after.process_start - before.process_start
         if abs(later) > START_TOLERANCE_SECONDS:
             return f"the process restarted: it started {later:g} s later than the one before"
-    return _went_back(before, after)
+    return _went_back(first, second)
 
 
-def _went_back(before: Sample, after: Sample) -> str | None:
+def _went_back(before: Counted, after: Counted) -> str | None:
     for name, earlier, later in moves(before, after):
         if later < earlier * (1.0 - FLOAT_NOISE):
             return f"the counter of {name} went back from {earlier:g} to {later:g}"
-    if before.drafting is not None and after.drafting is None:
+    if before.sample.drafting is not None and after.sample.drafting is None:
         return None  # that is a changed setting
-    lost = counters(before).keys() - counters(after).keys()
+    lost = before.counters.keys() - after.counters.keys()
     named = sorted(name for name in lost if "position" not in name)
     return f"the counter of {named[0]} vanished" if named else None
 
@@ -75,7 +75,7 @@ def _stalled(span: Span) -> str | None:
     if not all(one is not None and math.isfinite(one) and one > 0.0 for one in running):
         return None
     seconds = span.after.at - span.before.at
-    steps = list(moves(*span.ends))
+    steps = list(moves(span.sound[0], span.sound[-1]))
     if seconds <= 0.0 or not steps or any(later > earlier for _, earlier, later in steps):
         return None
     return f"{running[-1]:g} requests are running and no counter has moved for {seconds:g} s"
@@ -91,8 +91,9 @@ def _mixed(span: Span) -> str | None:
     return next((reason for step in span.steps() if (reason := _change(*step))), None)
 
 
-def _change(before: Sample, after: Sample) -> str | None:
+def _change(first: Counted, second: Counted) -> str | None:
     """How it shows that the setting changed."""
+    before, after = first.sample, second.sample
     if before.drafting is None or after.drafting is None:
         if (before.drafting is None) == (after.drafting is None):
             return None

@@ -37,11 +37,11 @@ NUMBERS = frozenset({DRAFT_MAX, OLD_DRAFT_MAX, NGRAM_LENGTH, NGRAM_DRAFT})
 FORCED = frozenset({"--spec-synth-len", "--spec-synth-rates"})
 """Forced acceptance, with which the server does not start while speculation is off."""
 PRESETS = frozenset({"--spec-default", "--fim-qwen-7b-spec", "--fim-qwen-14b-spec"})
-VARIABLES = {
-    "LLAMA_ARG_SPEC_TYPE": SPEC_TYPE,
-    "LLAMA_ARG_SPEC_DRAFT_MODEL": DRAFT_MODEL,
-    "LLAMA_ARG_SPEC_DRAFT_N_MAX": DRAFT_MAX,
-}
+VARIABLES = frozenset(
+    {"LLAMA_ARG_SPEC_TYPE", "LLAMA_ARG_SPEC_DRAFT_MODEL", "LLAMA_ARG_SPEC_DRAFT_HF_REPO", "LLAMA_ARG_SPEC_DRAFT_N_MAX"}
+    | {"LLAMA_ARG_DRAFT_MAX", "LLAMA_ARG_SPEC_SYNTH_LEN", "LLAMA_ARG_SPEC_SYNTH_RATES"}
+)
+"""Variables that the server takes for flags; `--spec-type` even adds to its variable."""
 OLD_DRAFT_RELEASES = Releases(until=(11434,))
 """Builds that may still know `--draft-max`: 11434 surely does not."""
 
@@ -60,7 +60,7 @@ def find_setting(words: Sequence[Word], version: Version | None, environment: Ma
             config[key] = _value(flag, key, words)
             own.append((key, flag))
     _check_whole(config, environment)
-    companions = tuple(flag for flag in flags if flag.name in FORCED)
+    companions = tuple(flag for flag in flags if flag.name in FORCED and clear_value(flag, words))
     return Setting(Form.FLAGS if own else Form.ABSENT, config or None, tuple(own), companions=companions)
 
 
@@ -90,9 +90,8 @@ def _value(flag: Flag, key: str, words: Sequence[Word]) -> str | int:
 
 def _check_whole(config: Config, environment: Mapping[str, str]) -> None:
     """Refuse flags of which only the build knows what they come to together."""
-    for variable, key in VARIABLES.items():
-        if variable in environment and key not in config:
-            raise CommandLineError(variable, "this variable is part of the setting", f"use {NAMES[key][0]} instead")
+    for variable in sorted(VARIABLES & set(environment)):
+        raise CommandLineError(variable, "this variable is part of the setting", "use the flag that it stands for")
     if DRAFT_MODEL in config and DRAFT_HF in config:
         raise CommandLineError("-md beside -hfd", "together they name a file in a repository", "keep one of them")
     if OLD_DRAFT_MAX in config and (SPEC_TYPE in config or DRAFT_MAX in config):

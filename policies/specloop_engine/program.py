@@ -20,9 +20,9 @@ VLLM_MODULE = re.compile(r"vllm\.entrypoints\.[\w.]+")
 VLLM_SCRIPT = re.compile(r"(?:.*/)?vllm/entrypoints/openai/api_server\.py")
 LLAMA_SERVER = re.compile(r"(?:.*[-_.])?llama-server(?:\.exe)?")
 LLAMA_MARKS = frozenset(
-    {"-m", "-md", "-hf", "-hfd", "-ngl", "-c", "-np", "--spec-type", "--model-draft", "--ctx-size", "--n-gpu-layers"}
+    {"-m", "-hf", "-hfr", "-ngl", "-c", "-np", "--hf-repo", "--ctx-size", "--n-gpu-layers", "--gpu-layers"}
 )
-"""Flags that llama-server has and vLLM has not."""
+"""Flags that llama-server has and vLLM has not; none that may be taken away."""
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 ALONE = frozenset({"", ";", "&&", "||", "&", "\n"})
 """Operators beside which a command runs as it is written."""

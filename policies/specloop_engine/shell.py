@@ -16,6 +16,8 @@ INVOLVED_SUBSTITUTION = re.compile(r"<<|`|(?:^|[\s;(])#|\bcase\b")
 SETS_VARIABLES = re.compile(r"(?:^|[\s;&|({])(?:\.|source|eval)\s")
 ONE_WORD = re.compile(r"[\w@%+=:,./-]*", re.ASCII)
 """Text that a shell neither splits nor expands."""
+SINGLE_RUN = re.compile(r"[^'$\0]+")
+DOUBLE_RUN = re.compile(r'[^"\\$`\0]+')
 OPERATOR = re.compile(r"&&|\|\||\|&|;;|[;&|()\n]")
 REDIRECTION = re.compile(r"&>>|&>|>>|>&|>\||<>|<&|[<>]")
 JOINING = frozenset({"&&", "||", "|", "|&", "("})
@@ -56,8 +58,10 @@ class _Reader:
     """Reads a script from left to right; `at` is the place of the next character."""
 
     def __init__(self, script: Sequence[Piece], environment: Mapping[str, str]) -> None:
-        self.script = script
-        self.text = "".join(HOLE if piece.variable else piece.text for piece in script)
+        self.variables: dict[int, Piece] = {}
+        self.ends: list[int] = []
+        self.text = "".join(map(self._unrolled, script))
+        self.starts = [0, *self.ends]
         self.environment = {} if SETS_VARIABLES.search(self.text) else environment
         self.at = 0
         self.found: list[SimpleCommand] = []
@@ -66,6 +70,14 @@ class _Reader:
         self.word_at = 0
         self.before = ""
         self.redirecting = False
+
+    def _unrolled(self, piece: Piece) -> str:
+        """The characters of a piece; `ends` grows by where each of them ends in the item."""
+        whole = piece.variable is not None or len(piece.text) != piece.end - piece.start
+        if piece.variable is not None:
+            self.variables[len(self.ends)] = piece
+        self.ends += [piece.end] if whole else range(piece.start + 1, piece.end + 1)
+        return HOLE if piece.variable is not None else piece.text
 
     def commands(self) -> list[SimpleCommand]:
         while self.at < len(self.text):
@@ -103,9 +115,15 @@ class _Reader:
         if char in "$`":
             self._expansion(quote)
         elif char == HOLE:
-            self._put_in(self.script[self.at].text, self.script[self.at].variable, self.at + 1, quote)
+            self._hole(quote)
+        elif run := (DOUBLE_RUN if quote is Quote.DOUBLE else ONE_WORD).match(self.text, self.at):
+            self._take(max(run.end(), self.at + 1), run[0] or char, quote)
         else:
             self._take(self.at + 1, char, quote)
+
+    def _hole(self, quote: Quote) -> None:
+        piece = self.variables[self.at]
+        self._put_in(piece.text, piece.variable, self.at + 1, quote)
 
     def _single_quoted(self) -> None:
         end = self.text.find("'", self.at + 1)
@@ -113,11 +131,11 @@ class _Reader:
             raise self._refusal("a single quote is not closed", "close it")
         self.at += 1
         while self.at < end:
-            piece = self.script[self.at]
-            if piece.variable:
-                self._put_in(piece.text, piece.variable, self.at + 1, Quote.SINGLE)
+            if self.text[self.at] == HOLE:
+                self._hole(Quote.SINGLE)
             else:
-                self._take(self.at + 1, piece.text, Quote.SINGLE)
+                run = SINGLE_RUN.match(self.text, self.at)
+                self._take(run.end() if run else self.at + 1, run[0] if run else "$", Quote.SINGLE)
         self.at = end + 1
 
     def _double_quoted(self) -> None:
@@ -219,8 +237,7 @@ class _Reader:
 
     def _take(self, end: int, text: str, quote: Quote, name: str | None = None, known: bool = True) -> None:
         assert self.pieces is not None
-        start, stop = self.script[self.at].start, self.script[end - 1].end
-        self.pieces.append(Piece(text, start, stop, quote, name, known))
+        self.pieces.append(Piece(text, self.starts[self.at], self.ends[end - 1], quote, name, known))
         self.at = end
 
     def _redirect(self, operator: str) -> None:
@@ -239,7 +256,7 @@ class _Reader:
     def _end_word(self) -> None:
         if self.pieces is None:
             return
-        start, end = self.script[self.word_at].start, self.script[self.at - 1].end
+        start, end = self.starts[self.word_at], self.ends[self.at - 1]
         quotes = {"'", '"'} & set(self.text[self.word_at : self.at])
         vanished = all(piece.text == "" for piece in self.pieces) and not quotes
         if not self.redirecting and not vanished:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 from specloop_engine.sample import Dialect, Drafting, Sample
@@ -18,6 +19,14 @@ SILENT_UNTIL_FIRST_DRAFT = frozenset({Dialect.VLLM_V0, Dialect.LLAMACPP})
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """A sample with the counters that it has, by their name in words."""
+
+    sample: Sample
+    counters: dict[str, float]
+
+
+@dataclass(frozen=True)
 class Span:
     """Samples of one pod, oldest first, at least one, and what is known of its setting meanwhile."""
 
@@ -42,9 +51,14 @@ class Span:
         """The samples at start and end."""
         return self.before, self.after
 
-    def steps(self) -> Iterator[tuple[Sample, Sample]]:
+    @cached_property
+    def sound(self) -> tuple[Counted, ...]:
+        """The samples that have no flaw."""
+        return tuple(Counted(one, counters(one)) for one in self.samples if flaw(one) is None)
+
+    def steps(self) -> Iterator[tuple[Counted, Counted]]:
         """Neighbouring samples; those that say nothing sound are passed over."""
-        return pairwise(sample for sample in self.samples if flaw(sample) is None)
+        return pairwise(self.sound)
 
 
 def counters(sample: Sample) -> dict[str, float]:
@@ -66,11 +80,10 @@ def counters(sample: Sample) -> dict[str, float]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def moves(before: Sample, after: Sample) -> Iterator[tuple[str, float, float]]:
+def moves(before: Counted, after: Counted) -> Iterator[tuple[str, float, float]]:
     """Counters with their value before and after; one that has just appeared began at zero."""
-    earlier = counters(before)
-    for name, value in counters(after).items():
-        yield name, earlier.get(name, 0.0), value
+    for name, value in after.counters.items():
+        yield name, before.counters.get(name, 0.0), value
 
 
 def flaw(sample: Sample) -> str | None:

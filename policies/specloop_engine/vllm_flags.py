@@ -65,7 +65,7 @@ def find_setting(words: Sequence[Word], version: Version | None) -> Setting:
     forms = [form for form, found in kinds.items() if found]
     _check_forms(kinds, forms, words, version)
     own = [(key, flag, value) for form in forms for key, flag, value in _own(form, kinds[form], words)]
-    companions = tuple(flag for flag in flags if flag.name == METRICS and flag.value != "none")
+    companions = tuple(flag for flag in flags if flag.name == METRICS and clear_value(flag, words) != "none")
     setting = Setting(
         form=forms[0] if forms else Form.ABSENT,
         config=_merged(own, words) if own else None,

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import accumulate, chain
 
-REFERENCE = re.compile(r"\$\(([^)]*)\)")
+REFERENCE = re.compile(r"\$\([^)]*\)")
+ITEM_PARTS = re.compile(r"[^$]+|\$\$|\$\(([^)]*)\)|\$")
+"""What Kubernetes tells apart in an item: plain text, `$$` for `$`, `$(NAME)`, and a `$` that is only that."""
 BLANKS_AT_THE_END = re.compile(r"(?:[ \t]|\\\n)+\Z")
 
 
@@ -92,12 +94,12 @@ class Word:
         changed = self.pieces[left:right]
         kept = sum(len(piece.text) for piece in self.pieces[:left])
         text = value[kept : len(value) - sum(len(piece.text) for piece in self.pieces[right:])]
-        quotes = {piece.quote for piece in changed or self.pieces[max(left - 1, 0) : left + 1][:1]}
-        if len(quotes - {Quote.ESCAPED}) > 1 or not quotes:
+        ends = (changed[0], changed[-1]) if changed else self.pieces[max(left - 1, 0) : max(left, 1)]
+        quotes = {Quote.BARE if piece.quote is Quote.ESCAPED else piece.quote for piece in ends}
+        if len(quotes) != 1:
             return self._written_anew(value, kubernetes)
         start, end = (changed[0].start, changed[-1].end) if changed else (self._place(left),) * 2
-        written = quoted(text, Quote.BARE if Quote.ESCAPED in quotes else quotes.pop(), kubernetes)
-        return raw[self.start : start] + written + raw[end : self.end]
+        return raw[self.start : start] + quoted(text, quotes.pop(), kubernetes) + raw[end : self.end]
 
     def _unchanged(self, value: str) -> tuple[int, int]:
         """How many pieces at the left stay, and where those that stay at the right begin."""
@@ -119,13 +121,13 @@ class Word:
         if variable:
             mend = f"write its value out instead of ${variable}"
             raise CommandLineError(self.value, "a variable among different quotes cannot be kept", mend)
-        return quoted(value, Quote.BARE if self.shell else Quote.NONE, kubernetes)
+        return quoted(value, Quote.BARE if self.shell else Quote.NONE, kubernetes) or ("''" if self.shell else "")
 
 
 def quoted(text: str, quote: Quote, kubernetes: bool) -> str:
     """Text as it must stand in an item to be read as `text`, between quotes of this kind."""
     if quote is Quote.BARE:
-        text = shlex.quote(text)
+        text = shlex.quote(text) if text else ""
     elif quote is Quote.SINGLE:
         text = text.replace("'", "'\\''")
     elif quote is Quote.DOUBLE:
@@ -134,26 +136,20 @@ def quoted(text: str, quote: Quote, kubernetes: bool) -> str:
 
 
 def item_pieces(item: str, environment: Mapping[str, str] | None) -> tuple[Piece, ...]:
-    """An item as Kubernetes hands it on: `$(NAME)` is the variable's value if there is one, `$$` is `$`.
+    """An item as Kubernetes hands it on: `$(NAME)` is the variable's value, or stays where there is none.
 
     Without an environment nothing is put in, as for a process that is started by hand.
     """
-    if environment is None or "$" not in item:
-        return tuple(Piece(char, place, place + 1) for place, char in enumerate(item))
-    pieces: list[Piece] = []
-    place = 0
-    while place < len(item):
-        reference = REFERENCE.match(item, place)
-        if item.startswith("$$", place):
-            pieces.append(Piece("$", place, place + 2))
-        elif reference and reference[1] in environment:
-            pieces.append(Piece(environment[reference[1]], place, reference.end(), variable=reference[1]))
-        else:
-            # An unknown name stays as it is written.
-            end = reference.end() if reference else place + 1
-            pieces += (Piece(item[at], at, at + 1) for at in range(place, end))
-        place = pieces[-1].end
-    return tuple(pieces)
+    if environment is None:
+        return (Piece(item, 0, len(item)),) if item else ()
+    return tuple(_item_piece(found, environment) for found in ITEM_PARTS.finditer(item))
+
+
+def _item_piece(found: re.Match[str], environment: Mapping[str, str]) -> Piece:
+    text, name = found[0], found[1]
+    if name is not None and name in environment:
+        return Piece(environment[name], *found.span(), variable=name)
+    return Piece("$" if text == "$$" else text, *found.span())
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +218,8 @@ class Source:
             if place == after:
                 out += "".join(" " + quoted(one, Quote.BARE, self.kubernetes) for one in edit.added)
             cursor = word.end
+            if raw[cursor : cursor + 1] in ("<", ">"):
+                out += " "  # a number right before it would be a file's
         items = [[item] for item in self.items]
         items[self.program.item] = [out + raw[cursor:]]
         return items

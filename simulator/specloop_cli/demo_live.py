@@ -9,7 +9,7 @@ import json
 import socket
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,12 +23,12 @@ from rich.text import Text
 from specloop_cli import demo_traffic
 from specloop_cli.output import Format, console, print_document
 from specloop_control.clock import FastClock
-from specloop_control.process import EngineGone, EngineSpec, ProcessActuator
+from specloop_control.process import EngineSpec, ProcessActuator
 from specloop_control.scrape import Scraper
 from specloop_control.tick import Controller
 from specloop_engine.configuration import to_config
 from specloop_engine.history import History
-from specloop_policy.acceptance import pool
+from specloop_policy.acceptance import Pool
 from specloop_policy.decision import Decision, Inputs
 from specloop_policy.ladder import Level
 from specloop_policy.model import Engine
@@ -42,6 +42,7 @@ from specloop_sim.profile import profile_named
 SPEED = 20.0
 """Servers' seconds per second of the wall: half an hour of traffic in a minute and a half."""
 LIMITS = Limits(drain_seconds=demo_traffic.DRAIN_SECONDS, stop_seconds=60.0, start_seconds=600.0)
+RATE_SECONDS = 30.0
 POLL_SECONDS = 2.0
 """How often a change under way is looked at, on the servers' clock: ten times a second on the wall's."""
 
@@ -102,7 +103,13 @@ class _Clients:
         self._sent = 0
         self.answered = 0
         self.failed = 0
-        self.tokens = 0
+        self._answers: deque[tuple[float, int]] = deque()
+
+    def rate(self, now: float) -> str:
+        """Tokens per second of the servers' time in answers of the last `RATE_SECONDS`."""
+        while self._answers and self._answers[0][0] < now - RATE_SECONDS:
+            self._answers.popleft()
+        return f"{sum(tokens for _, tokens in self._answers) / RATE_SECONDS:,.0f} tokens/s"
 
     async def keep_going(self) -> None:
         """Keep as many requests under way as the phase has clients."""
@@ -133,7 +140,7 @@ class _Clients:
         try:
             answer = await self._client.post(f"{self._actuator.engines[name].spec.url}/v1/completions", json=body)
             answer.raise_for_status()
-            self.tokens += answer.json()["usage"]["completion_tokens"]
+            self._answers.append((self._actuator.clock.now(), answer.json()["usage"]["completion_tokens"]))
             self.answered += 1
         except httpx.HTTPError:
             self.failed += 1  # cut off by a restart; its client asks again
@@ -162,11 +169,11 @@ class _Demo:
             actuator = self._actuator(client)
             try:
                 await actuator.start()
-                await self._play(client, actuator)
+                answered = await self._play(client, actuator)
             finally:
                 await actuator.stop()
         if self._output is Format.JSON:
-            print_document(self._answer(time.perf_counter() - began))
+            print_document(self._answer(time.perf_counter() - began, answered))
         return 0
 
     def _actuator(self, client: httpx.AsyncClient) -> ProcessActuator:
@@ -191,7 +198,7 @@ class _Demo:
             poll_seconds=POLL_SECONDS,
         )
 
-    async def _play(self, client: httpx.AsyncClient, actuator: ProcessActuator) -> None:
+    async def _play(self, client: httpx.AsyncClient, actuator: ProcessActuator) -> int:
         self._seen.started = self._clock.now()
         signals = self._policy.signals
         scraper = Scraper(
@@ -219,6 +226,7 @@ class _Demo:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+        return clients.answered
 
     def _phase(self) -> Phase:
         return phase_at(self._phases, self._clock.now() - self._seen.started)
@@ -251,7 +259,7 @@ class _Demo:
         windows = scraper.windows()
         for name, engine in actuator.engines.items():
             own = [one for one in windows if one.pod == name and one.outcome is Outcome.MEASURED][-1:]
-            seen = pool(own, self._policy.signals.design_effect, 0.0) if own else None
+            seen = Pool(tuple(own), 0.0, self._policy.signals.design_effect) if own else None
             sample = scraper.latest.get(name)
             table.add_row(
                 name,
@@ -262,16 +270,18 @@ class _Demo:
                 _interval(seen.hotter_than(0.6)) if seen else "–",
                 "–" if sample is None or sample.running is None else f"{sample.running:.0f}",
             )
-        head = f"{elapsed:5.0f} s of the servers' time · traffic: {self._phase().name} · {clients.rate(elapsed)}"
+        head = (
+            f"{elapsed:5.0f} s of the servers' time · traffic: {self._phase().name} · {clients.rate(self._clock.now())}"
+        )
         why = self._seen.last.reason if self._seen.last is not None else "starting"
         return Group(Text(head), table, Text(why))
 
-    def _answer(self, wall_seconds: float) -> dict[str, Any]:
+    def _answer(self, wall_seconds: float, answered: int) -> dict[str, Any]:
         return {
+            "trace": {"requests": answered, "seconds": total_seconds(self._phases)},
             "seed": self._seed,
             "wallSeconds": round(wall_seconds, 3),
-            "simulated": "engines; HTTP, metrics and decisions are real",
-            "trace": {"requests": 0, "seconds": total_seconds(self._phases)},
+            "simulated": "engines; HTTP, metrics pages and decisions are real",
             "decisions": self._seen.changes,
         }
 
@@ -307,6 +317,3 @@ def _free_ports(count: int) -> list[int]:
         for one in sockets:
             one.bind(("127.0.0.1", 0))
         return [one.getsockname()[1] for one in sockets]
-
-
-__all__ = ["EngineGone", "run"]

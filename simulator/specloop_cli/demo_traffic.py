@@ -29,6 +29,17 @@ PHASES = (
 )
 
 
+FILLER = " Some background that only makes this longer."
+CHARACTERS_PER_TOKEN = 4
+"""As the simulated server counts a prompt's tokens."""
+
+
+def prompt(phase: Phase) -> str:
+    """The phase's prompt, as long as the phase says; the filler says nothing of the kind of text."""
+    characters = phase.prompt_tokens * CHARACTERS_PER_TOKEN
+    return (phase.prompt + FILLER * (characters // len(FILLER)))[: max(characters, len(phase.prompt))]
+
+
 def phases_named(names: str | None) -> Sequence[Phase]:
     """The phases in the order asked for, separated by commas; all in their own order when nothing is asked for."""
     if names is None:

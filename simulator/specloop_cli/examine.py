@@ -9,7 +9,7 @@ import copy
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -102,6 +102,8 @@ class _Mending:
     instead: dict[Where, list[Any]] = field(default_factory=dict)
     """For each mended field the values that it may have meant."""
     tried: dict[Where, int] = field(default_factory=dict)
+    moved: dict[Where, Where] = field(default_factory=dict)
+    """Fields that have the value of a misspelt one, each with the path of that."""
 
     def to_the_end(self) -> bool:
         """Mend until the data is valid; whether that was reached."""
@@ -119,12 +121,27 @@ class _Mending:
 
     def _note(self, found: list[Flaw]) -> None:
         """Keep what does not follow from something that was mended before."""
-        before = tuple(self.instead)
         meant = {(*one.where[:-1], intended(one)) for one in found if one.kind == "extra_forbidden"}
         for flaw in found:
-            follows = any(_related(flaw.where, other) for other in before)
-            if not follows and not (flaw.kind == "missing" and flaw.where in meant):
-                self.flaws.append(flaw)
+            if not self._follows(flaw) and not (flaw.kind == "missing" and flaw.where in meant):
+                self.flaws.append(replace(flaw, shown=self._as_written(flaw.where)))
+
+    def _follows(self, flaw: Flaw) -> bool:
+        """Whether a flaw may come from what was mended before: not when it is in a value that was only renamed."""
+        return any(
+            _related(flaw.where, other) and not (self._is_moved(other) and flaw.where[: len(other)] == other)
+            for other in self.instead
+        )
+
+    def _is_moved(self, where: Where) -> bool:
+        return where in self.moved and self.tried[where] == 1
+
+    def _as_written(self, where: Where) -> Where:
+        """The path in the file, where a misspelt field has kept its name."""
+        for new, old in reversed(self.moved.items()):
+            if where[: len(new)] == new:
+                where = (*old, *where[len(new) :])
+        return where
 
     def _mend(self, flaw: Flaw) -> None:
         where = flaw.where
@@ -144,12 +161,15 @@ class _Mending:
         """Drop an unknown field; where it looks like a known one, that one gets its value."""
         value = _get(self.data, flaw.where)
         self._forget(flaw.where)
-        self.flaws = [one for one in self.flaws if one is flaw or one.where[: len(flaw.where)] != flaw.where]
+        self.flaws = [
+            one for one in self.flaws if one.where == flaw.where or one.where[: len(flaw.where)] != flaw.where
+        ]
         _put(self.data, flaw.where, ABSENT)
         meant = intended(flaw)
         if meant is not None:
             where = (*flaw.where[:-1], meant)
             if isinstance(_get(self.data, where), Absent):
+                self.moved[where] = flaw.where
                 self._replace(where, [value, *_candidates(where, None, self.data)])
 
     def _forget(self, where: Where) -> None:
@@ -189,7 +209,8 @@ def _contradictions(mending: _Mending, turn: int) -> dict[tuple[str, Where], Con
     """Contradictions when every mended field has its value of this turn."""
     data = copy.deepcopy(mending.data)
     for where, values in mending.instead.items():
-        data = _put(data, where, values[turn % len(values)])
+        if _has_parent(data, where):
+            data = _put(data, where, values[turn % len(values)])
     policy = validate(data)
     if not isinstance(policy, SpecPolicy):
         policy = _as_far_as_valid(mending, turn)
@@ -201,6 +222,8 @@ def _as_far_as_valid(mending: _Mending, turn: int) -> SpecPolicy:
     data = mending.data
     policy = validate(data)
     for where, values in mending.instead.items():
+        if not _has_parent(data, where):
+            continue
         changed = _put(copy.deepcopy(data), where, values[turn % len(values)])
         if isinstance(valid := validate(changed), SpecPolicy):
             data, policy = changed, valid
@@ -296,6 +319,14 @@ def _get(data: Any, where: Where) -> Any:
         except (KeyError, IndexError, TypeError):
             return ABSENT
     return data
+
+
+def _has_parent(data: Any, where: Where) -> bool:
+    """Whether a value can be put there: a list must be long enough."""
+    parent = _get(data, where[:-1])
+    if isinstance(parent, list):
+        return isinstance(where[-1], int) and where[-1] < len(parent)
+    return not where or isinstance(parent, dict)
 
 
 def _put(data: Any, where: Where, value: Any) -> Any:

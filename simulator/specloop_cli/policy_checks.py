@@ -6,10 +6,14 @@ from typing import Any
 
 from specloop_cli.wording import nearest
 from specloop_cli.yaml_file import Document, Mistake, Where, spell
-from specloop_policy.ladder import MAX_TOKENS
+from specloop_engine.configuration import ConfigurationError, to_config
+from specloop_engine.failure import Start
+from specloop_engine.known_failures import known_failures
+from specloop_policy.ladder import MAX_TOKENS, Level
 from specloop_policy.model import (
     DISABLED_NAME,
     CountLimit,
+    Engine,
     GainLimit,
     PercentLimit,
     Rule,
@@ -17,6 +21,7 @@ from specloop_policy.model import (
     TemperatureLimit,
     When,
 )
+from specloop_policy.policy import resolve
 
 
 def errors(document: Document) -> Iterator[Mistake]:
@@ -42,6 +47,7 @@ def warnings(document: Document, policy: SpecPolicy) -> Iterator[Mistake]:
     yield from _weekdays(document, policy)
     yield from _perhaps_missing(document)
     yield from _idle_drafters(document, policy)
+    yield from _failing_levels(document, policy)
     for place, rule in enumerate(policy.spec.rules or ()):
         yield from _never_holds(document, place, rule)
 
@@ -147,6 +153,31 @@ def _idle_drafters(document: Document, policy: SpecPolicy) -> Iterator[Mistake]:
         if drafter.name not in used:
             message = f"no level uses drafter {drafter.name!r}"
             yield _mistake(document, ("spec", "drafters", place), message, "add a level, or remove the drafter")
+
+
+def _failing_levels(document: Document, policy: SpecPolicy) -> Iterator[Mistake]:
+    """Levels that are known not to start, or to do harm, on the policy's engine; on both where it is not named."""
+    asked = policy.spec.engine
+    engines = (Engine.VLLM, Engine.LLAMACPP) if asked is Engine.AUTO else (asked,)
+    said: set[str] = set()
+    for place, level in enumerate(
+        resolve(policy.metadata.name, policy.spec).ladder.levels if policy.spec.levels else ()
+    ):
+        found = [_known(level, engine, policy.spec.target_ref.name) for engine in engines]
+        for name, (message, mend) in found[0].items():
+            if all(name in other for other in found) and message not in said:
+                said.add(message)
+                yield _mistake(document, ("spec", "levels", place), f"level {level.name!r}: {message}", mend)
+
+
+def _known(level: Level, engine: Engine, target: str) -> dict[str, tuple[str, str]]:
+    """Known failures of a level by name, each with its words; the target's name may tell its model's family."""
+    try:
+        config = to_config(level, None, engine)
+    except ConfigurationError as error:
+        return {"configuration": (str(error), "choose another method, or another engine")}
+    found = known_failures(Start(engine, config, target=target))
+    return {one.name: (one.message, one.mend) for one in found}
 
 
 def _never_holds(document: Document, place: int, rule: Rule) -> Iterator[Mistake]:

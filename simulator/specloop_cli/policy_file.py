@@ -20,7 +20,6 @@ class Found:
     document: Document
     policy: SpecPolicy | None
     errors: tuple[Mistake, ...] = ()
-    warnings: tuple[Mistake, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +72,24 @@ def title(path: str) -> str:
 
 
 def read_files(paths: Iterable[str]) -> tuple[FileReport, ...]:
-    """Read files and judge their policies, each alone and all together.  Raises InputError for an unreadable file."""
+    """Read files and judge their policies, each alone and all together, with warnings.
+
+    Raises InputError for an unreadable file.
+    """
     reports = [read_file(path) for path in paths]
     policies = [
         (report.path, one.document, one.policy) for report in reports for one in report.found if one.policy is not None
     ]
-    shared = list(policy_checks.same_target(policies))
+    warnings = [(path, one) for path, document, policy in policies for one in policy_checks.warnings(document, policy)]
+    warnings += policy_checks.same_target(policies)
     return tuple(
-        replace(report, warnings=(*report.warnings, *(mistake for path, mistake in shared if path == report.path)))
+        replace(report, warnings=_sorted([*report.warnings, *(one for path, one in warnings if path == report.path)]))
         for report in reports
     )
 
 
 def read_file(path: str) -> FileReport:
-    """Read a file and judge every policy in it; documents of other kinds are passed over."""
+    """Read a file and judge every policy in it; documents of other kinds are passed over, with a warning."""
     found: list[Found] = []
     others: list[Mistake] = []
     broken: list[Mistake] = []
@@ -101,8 +104,7 @@ def read_file(path: str) -> FileReport:
     if not found and not broken:
         broken.append(_no_policy(others))
     errors = [*(one for each in found for one in each.errors), *broken]
-    warnings = [*(one for each in found for one in each.warnings), *(others if found else ())]
-    return FileReport(path, tuple(found), _sorted(errors), _sorted(warnings))
+    return FileReport(path, tuple(found), _sorted(errors), tuple(others if found else ()))
 
 
 def _other_kind(node: yaml.Node) -> Mistake | None:
@@ -125,9 +127,7 @@ def _judge(document: Document) -> Found:
     errors = [*document.mistakes, *_described(examined, document)]
     known = {mistake.field for mistake in errors}
     errors += [one for one in policy_checks.errors(document) if one.field not in known]
-    if errors or examined.policy is None:
-        return Found(document, None, _sorted(errors))
-    return Found(document, examined.policy, (), _sorted(policy_checks.warnings(document, examined.policy)))
+    return Found(document, None if errors else examined.policy, tuple(errors))
 
 
 def _described(examined: Examined, document: Document) -> list[Mistake]:

@@ -26,12 +26,19 @@ class Flaw:
     value: Any = None
     details: Mapping[str, Any] = field(default_factory=dict)
     """What the error kind adds: bounds, patterns, the exception of a validator."""
+    shown: Where | None = None
+    """Path in the file, where that differs because the name of a field around it is misspelt."""
+
+    @property
+    def place(self) -> Where:
+        """Path in the file."""
+        return self.where if self.shown is None else self.shown
 
 
 def describe(flaw: Flaw, document: Document) -> Mistake:
     """The flaw as a reader of the file sees it."""
     message, hint = _WORDS.get(flaw.kind, _unexpected)(flaw, document)
-    return Mistake(spell(flaw.where), document.line(flaw.where), message, hint)
+    return Mistake(spell(flaw.place), document.line(flaw.place), message, hint)
 
 
 @cache
@@ -100,7 +107,7 @@ def _empty(flaw: Flaw, document: Document) -> Words:
 
 
 def _no_text(flaw: Flaw, document: Document) -> Words:
-    written = document.written(flaw.where)
+    written = document.written(flaw.place)
     if written is None:
         return f"must be text, not {_kind(flaw.value)}", schema_at(flaw.where).get("description", "write a text")
     if isinstance(flaw.value, bool):
@@ -116,7 +123,7 @@ def _bool_hint(flaw: Flaw, written: str) -> str:
 
 def _no_whole_number(flaw: Flaw, document: Document) -> Words:
     allowed = _range(schema_at(flaw.where))
-    written = document.written(flaw.where)
+    written = document.written(flaw.place)
     if isinstance(flaw.value, str) and re.fullmatch(r"-?[0-9]+", flaw.value):
         return "must be a number, not text", f"remove the quotes: {flaw.value}"
     if isinstance(flaw.value, float) and str(flaw.where[-1]).endswith("Percent") and 0 < flaw.value < 1:
@@ -138,7 +145,7 @@ def _range(schema: Schema) -> str:
 
 def _no_choice(flaw: Flaw, document: Document) -> Words:
     choices = schema_at(flaw.where).get("enum", ())
-    written = document.written(flaw.where)
+    written = document.written(flaw.place)
     message = f"{_quoted(written or flaw.value)} is not known here"
     if meant := nearest(str(written or flaw.value), choices):
         return message, f"did you mean {meant}?"

@@ -27,14 +27,14 @@ from numpy.typing import NDArray
 
 from specloop_engine.sample import Dialect, Sample
 from specloop_engine.sample import Drafting as DraftingCounters
-from specloop_policy.ladder import DISABLED, Level
+from specloop_policy.ladder import DISABLED, LOOKUP_METHODS, Level
 from specloop_sim.course import NO_DRAFT, Course, Drafting, course_of
 from specloop_sim.profile import Profile
 from specloop_sim.request import Finish, Finished, Request
 from specloop_sim.timeline import Array, Timeline
 
-LONGEST_RUN = 512
-"""Steps timed at once: enough that their number does not matter, few enough to be thrown away on an arrival."""
+LONGEST_RUN = 1024
+"""Steps timed at once, at most."""
 
 TEMPERATURE_EDGES = tuple(tenth / 10 for tenth in range(21))
 
@@ -45,7 +45,15 @@ def temperature_bucket(temperature: float) -> int:
 
 
 class Refused(ValueError):
-    """The engine does not take this request: too long, or it is draining; the same request will be refused again."""
+    """The engine does not take this request, and will not the next time."""
+
+
+class TooLong(Refused):
+    """Prompt and answer are longer than the engine's longest."""
+
+
+class Draining(Refused):
+    """The engine is shutting down."""
 
 
 class Watcher(Protocol):
@@ -58,7 +66,7 @@ class Watcher(Protocol):
         """A request is over."""
 
     def steps(self, seconds: Array, tokens: Array, decoding: Array) -> None:
-        """Steps are over: how long each took, its tokens, and the requests that it decoded."""
+        """Steps are over: how long each took, tokens of answers and completed prompts, requests decoded."""
 
 
 @dataclass(slots=True)
@@ -125,7 +133,7 @@ class EngineModel:
         self.max_num_seqs = max_num_seqs or profile.max_num_seqs
         self.max_model_len = min(max_model_len or profile.max_model_len, self.kv_tokens)
         self._drafting = Drafting(level, seed, clustering, probabilistic)
-        self._timer = profile.step_times(level)
+        self._timer = profile.timer(level)
         self._watcher = watcher
         self._clock = now
         """End of the last step; the start of the one in progress when anything runs."""
@@ -135,11 +143,18 @@ class EngineModel:
         self._prefill = (0, 0)
         """The step up to which prompts have been laid out, and the prompt tokens already in it."""
         self._queue: list[tuple[float, int, Request]] = []
+        self._ids: set[str] = set()
+        """Of the requests that wait or run."""
         self._submitted = 0
         self._admitted = 0
         self._head: Course | None = None
         """Course of the request at the head of the queue, while it waits."""
         self._running: dict[str, _Running] = {}
+        self._lookup = level.drafter is not None and level.drafter.method in LOOKUP_METHODS
+        self._pace = 1.0
+        """Seconds of the last step."""
+        self._promised = 0
+        """Tokens that the running requests will hold at their ends."""
         self._planned = 0
         """The step after the last one that has anything in it."""
         self._firsts: list[tuple[int, int, _Running]] = []
@@ -165,13 +180,15 @@ class EngineModel:
     def submit(self, request: Request) -> None:
         """Take a request, which joins the queue at its arrival; raises Refused."""
         if self._draining:
-            raise Refused("the engine is shutting down")
-        total = request.prompt_tokens + request.output_tokens
-        if total > self.max_model_len:
-            raise Refused(
-                f"the request needs {total} tokens ({request.prompt_tokens} in the prompt), "
+            raise Draining("the engine is shutting down")
+        if request.total_tokens > self.max_model_len:
+            raise TooLong(
+                f"the request needs {request.total_tokens} tokens ({request.prompt_tokens} in the prompt), "
                 f"and the longest that this engine takes is {self.max_model_len}"
             )
+        if request.id in self._ids:
+            raise Refused(f"a request with the id {request.id} is under way already")
+        self._ids.add(request.id)
         self._submitted += 1
         heappush(self._queue, (request.arrival, self._submitted, request))
         if self._queue[0][2] is request:
@@ -205,8 +222,9 @@ class EngineModel:
         for running in list(self._running.values()):
             self._abort(running)
         for _, _, request in sorted(self._queue):
-            self._close(Finished(request, None, None, max(self._clock, request.arrival), 0, Finish.ABORT))
+            self._close(self._never_ran(request))
         self._queue.clear()
+        self._head = None
         return self.finished()
 
     def cancel(self, request_id: str) -> None:
@@ -215,10 +233,11 @@ class EngineModel:
         if running is not None:
             self._abort(running)
             return
-        waiting = [entry for entry in self._queue if entry[2].id != request_id]
-        if len(waiting) < len(self._queue):
-            self._queue, self._head = waiting, None
+        for entry in [entry for entry in self._queue if entry[2].id == request_id]:
+            self._queue.remove(entry)
             heapify(self._queue)
+            self._head = None
+            self._close(self._never_ran(entry[2]))
 
     def running(self) -> int:
         """Requests in the batch."""
@@ -247,10 +266,11 @@ class EngineModel:
             tokens=self.level.tokens,
             generation_tokens=float(counters.generation_tokens),
             prompt_tokens=float(counters.prompt_tokens),
-            finished_requests=float(sum(counters.finished.values())),
+            finished_requests=float(counters.finished[Finish.STOP] + counters.finished[Finish.LENGTH]),
             one_token_requests=float(counters.one_token_requests),
             length_requests=float(counters.finished[Finish.LENGTH]),
             first_tokens=float(counters.first_tokens),
+            engine_steps=float(counters.steps),
             running=float(len(self._running)),
             waiting=float(self.waiting(at)),
             kv_cache_percent=100.0 * self.kv_used(),
@@ -290,23 +310,25 @@ class EngineModel:
         """Lay a request into the timeline from the next step on; False when the KV cache has no room for it."""
         if self._head is None:
             self._head = course_of(request, self._drafting)
-        course = self._head
         start, chunks = self._prompt_steps(request.prompt_tokens)
-        running = _Running(request, self._clock, start, start + len(chunks), course)
+        running = _Running(request, self._clock, start, start + len(chunks), self._head)
         self._timeline.make_room(self._step, running.end)
-        held = self._timeline.context(start, running.end)
-        own = np.full(len(held), float(request.prompt_tokens))
-        own[len(chunks) :] += course.emitted[:-1]
-        own += held
-        if own.max() > self.kv_tokens:
+        if self._promised + request.total_tokens > self.kv_tokens and not self._fits(running):
             return False
-        held[:] = own
-        self._timeline.prefill(start, running.decode_start)[:] += chunks
+        for step, tokens in enumerate(chunks, start):
+            self._timeline.tokens(step, step + 1)[0] += tokens
+        self._timeline.context(start, running.decode_start)[:] += request.prompt_tokens
+        self._timeline.yielded(running.decode_start - 1, running.decode_start)[0] += request.prompt_tokens + 1
         self._add_decoding(running, running.decode_start, 1)
-        used = self._prefill[1] if self._prefill[0] == running.decode_start - 1 else 0
-        self._prefill = (running.decode_start - 1, used + chunks[-1])
+        self._note_prompt(running.decode_start - 1, chunks[-1])
         self._enter(running)
         return True
+
+    def _fits(self, running: _Running) -> bool:
+        """Whether the KV cache holds a request beside all that runs, in every step to its end."""
+        held = self._timeline.context(running.prefill_start, running.end) + running.request.prompt_tokens
+        held[running.decode_start - running.prefill_start :] += running.course.emitted[:-1]
+        return bool(held.max() <= self.kv_tokens)
 
     def _prompt_steps(self, prompt_tokens: int) -> tuple[int, list[int]]:
         """The first step with room for prompt tokens, and how many the prompt takes of each step from there."""
@@ -314,33 +336,46 @@ class EngineModel:
         start, used = self._prefill if self._prefill[0] >= self._step else (self._step, 0)
         if used == room:
             start, used = start + 1, 0
-        first = min(prompt_tokens, room - used)
-        whole, rest = divmod(prompt_tokens - first, room)
-        return start, [first, *[room] * whole, *([rest] if rest else [])]
+        if prompt_tokens <= room - used:
+            return start, [prompt_tokens]
+        whole, rest = divmod(prompt_tokens - (room - used), room)
+        return start, [room - used, *[room] * whole, *([rest] if rest else [])]
+
+    def _note_prompt(self, step: int, tokens: int) -> None:
+        used = self._prefill[1] if self._prefill[0] == step else 0
+        self._prefill = (step, used + tokens)
 
     def _enter(self, running: _Running) -> None:
         self._admitted += 1
-        order = self._admitted
         self._running[running.request.id] = running
+        self._promised += running.request.total_tokens
         self._planned = max(self._planned, running.end)
-        heappush(self._firsts, (running.decode_start - 1, order, running))
-        heappush(self._lasts, (running.end - 1, order, running))
+        heappush(self._firsts, (running.decode_start - 1, self._admitted, running))
+        heappush(self._lasts, (running.end - 1, self._admitted, running))
 
     def _add_decoding(self, running: _Running, start: int, sign: int) -> None:
         """Add (or with sign -1 take out) a request's decode steps from step `start` on."""
-        end = running.end
-        self._timeline.decoding(start, end)[:] += sign
-        if self.level.tokens:
-            drafted = running.course.accepted[start - running.decode_start :] != NO_DRAFT
-            self._timeline.drafting(start, end)[:] += sign * drafted
+        rows = self._timeline.rows(start, running.end)
+        done = start - running.decode_start
+        rows[0] += sign * (running.course.emitted[done:-1] + running.request.prompt_tokens)
+        rows[1] += sign
+        rows[2] += sign * self._tokens_computed(running.course, done)
+        if self._watcher is not None:
+            rows[3] += sign * np.diff(running.course.emitted[done:])
+
+    def _tokens_computed(self, course: Course, done: int) -> NDArray[np.int64] | int:
+        """Tokens that each decode step after `done` computes for a request: one, and its drafts."""
+        if course.accepted is None:
+            return 1
+        if not self._lookup:
+            return 1 + self.level.tokens
+        return np.where(course.accepted[done:] == NO_DRAFT, 1, 1 + self.level.tokens)
 
     def _lift(self, running: _Running, start: int) -> None:
         """Take a request out of the steps from `start` on."""
         start = max(start, running.decode_start)
         if start < running.end:
             self._add_decoding(running, start, -1)
-            emitted = running.course.emitted[start - running.decode_start : -1]
-            self._timeline.context(start, running.end)[:] -= running.request.prompt_tokens + emitted
 
     def _count_all(self) -> None:
         for running in self._running.values():
@@ -353,7 +388,7 @@ class EngineModel:
             return
         course = running.course
         self.counters.generation_tokens += int(course.emitted[done] - course.emitted[running.counted])
-        if self.level.tokens:
+        if course.accepted is not None:
             steps = course.accepted[running.counted : done] + 1
             self._accepted += np.bincount(steps, minlength=self.level.tokens + 2)[1:]
         running.counted = done
@@ -374,35 +409,32 @@ class EngineModel:
     def _run(self, last: int, until: float, arrival: float | None) -> bool:
         """Run steps before step `last` while they end by `until`, up to the first that ends at or after `arrival`."""
         first = self._step
-        last = min(last, first + LONGEST_RUN, self._planned)
-        seconds = self._seconds(first, last)
+        last = min(last, self._planned, first + self._steps_to(until if arrival is None else min(until, arrival)))
+        seconds = self._timer.seconds(self._timeline.rows(first, last))
         ends = seconds.copy()
         ends[0] += self._clock  # then summed one by one, so that the slices make no difference to the last bit
         np.add.accumulate(ends, out=ends)
-        count = int(np.searchsorted(ends, until, side="right"))
+        count = int(ends.searchsorted(until, side="right"))
         if arrival is not None:
-            count = min(count, int(np.searchsorted(ends, arrival)) + 1)
+            count = min(count, int(ends.searchsorted(arrival)) + 1)
         if count == 0:
             return False
         self._pass(seconds[:count], ends[:count])
         return True
 
-    def _seconds(self, first: int, last: int) -> Array:
-        line = self._timeline
-        return self._timer.seconds(
-            line.context(first, last), line.decoding(first, last), line.drafting(first, last), line.prefill(first, last)
-        )
+    def _steps_to(self, moment: float) -> int:
+        """A guess, rather too high, at how many steps it is from now to a moment."""
+        return int(min(LONGEST_RUN, 4.0 + 1.2 * max(0.0, moment - self._clock) / self._pace))
 
     def _pass(self, seconds: Array, ends: Array) -> None:
         """These steps are over."""
         first, after = self._step, self._step + len(ends)
         start, self._clock, self._step = self._clock, float(ends[-1]), after
+        self._pace = float(seconds[-1])
         self.counters.steps += len(ends)
         self.counters.busy_seconds += self._clock - start
         if self._watcher is not None:
-            decoding = self._timeline.decoding(first, after)
-            tokens = self._timeline.prefill(first, after) + decoding
-            self._watcher.steps(seconds, tokens + self.level.tokens * self._timeline.drafting(first, after), decoding)
+            self._watcher.steps(seconds, self._timeline.yielded(first, after), self._timeline.decoding(first, after))
         while self._firsts and self._firsts[0][0] < after:
             step, _, running = heappop(self._firsts)
             if not running.over:
@@ -432,16 +464,22 @@ class EngineModel:
         """Take a request out of all steps after the one in progress; a prompt that is laid out is still computed."""
         self._count(running, self._step)
         tokens = self.emitted(running.request.id)
-        self._lift(running, self._step + 1)
         self._leave(running)
+        # The step in progress, if others are in it, is as long as it was when it began.
+        self._lift(running, self._step + 1 if self._running else self._step)
         self._planned = max((other.end for other in self._running.values()), default=self._step)
         self._close(Finished(running.request, running.admitted, running.first_token, self._clock, tokens, Finish.ABORT))
 
+    def _never_ran(self, request: Request) -> Finished:
+        return Finished(request, None, None, max(self._clock, request.arrival), 0, Finish.ABORT)
+
     def _leave(self, running: _Running) -> None:
         running.over = True
+        self._promised -= running.request.total_tokens
         del self._running[running.request.id]
 
     def _close(self, finished: Finished) -> None:
+        self._ids.remove(finished.request.id)
         self.counters.finished[finished.finish] += 1
         self.counters.one_token_requests += finished.tokens <= 1
         self._finished.append(finished)

@@ -1,15 +1,10 @@
 """Named hardware and models: step times, memory and limits, each figure measured by others or derived beside it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
 
 from specloop_policy.cost import Line, LineStepTimes
 from specloop_policy.ladder import LOOKUP_METHODS, Level, Method
-
-Array = NDArray[np.float64]
+from specloop_sim.timeline import Array
 
 GIB = float(2**30)
 H100_BYTES_PER_SECOND = 3.35e12
@@ -74,50 +69,45 @@ class Profile:
             raise UnknownProfile(f"profile {self.name} has no figures for drafts by {method}; it has for {known}")
         return found
 
-    def step_times(self, level: Level) -> "StepTimer":
+    def timer(self, level: Level) -> "StepTimer":
         """Seconds of steps at this level; raises UnknownProfile where the drafter is not known."""
         self._memory(level)
         return StepTimer(self.times, level)
 
 
 class StepTimer:
-    """Seconds of many steps at once.
+    """Seconds of many steps at once, at one level.
 
     With every running request drafting and nothing to prefill this is `LineStepTimes.seconds`.  Beyond that it knows
-    that a lookup without a match verifies nothing, that prefilled tokens cost what verified ones do, and that an
+    that a lookup without a match verifies nothing, that a prompt's tokens cost what verified ones do, and that an
     engine whose live K is 0 still runs its drafter's first pass (seen on vLLM 0.32.0).
     """
 
-    __slots__ = ("_draft", "_lookup", "_overhead", "_target", "_tokens")
+    __slots__ = ("_constant", "_per_context", "_per_request", "_per_token")
 
     def __init__(self, times: LineStepTimes, level: Level) -> None:
-        self._target = times.target
-        self._overhead = times.overhead_seconds
-        self._tokens = level.tokens
-        self._lookup = 1.0
-        self._draft: Callable[[Array, Array], Array] | None = None
-        if level.drafter is None:
-            return
-        if level.drafter.method in LOOKUP_METHODS:
-            self._lookup = 1.0 + times.lookup_share
-            return
-        line, tokens = dict(times.drafts)[level.drafter.method], max(1, level.tokens)
-        if times.draft_passes:
-            self._draft = lambda context, running: tokens * _on(line, context, running)
-        else:
-            self._draft = lambda context, running: _on(line, context, running * tokens)
+        lookup = level.drafter is not None and level.drafter.method in LOOKUP_METHODS
+        share = 1.0 + times.lookup_share if lookup else 1.0
+        self._per_context = times.target.per_context_token * share
+        self._per_token = times.target.per_token * share
+        self._per_request = 0.0
+        self._constant = times.target.constant * share + times.overhead_seconds
+        if level.drafter is not None and not lookup:
+            self._add_draft(dict(times.drafts)[level.drafter.method], max(1, level.tokens), times.draft_passes)
 
-    def seconds(self, context: Array, running: Array, drafting: Array, prefill: Array) -> Array:
-        """Seconds of each step, from tokens of context, requests decoding, those of them drafting, prompt tokens."""
-        verify = _on(self._target, context, running + drafting * self._tokens + prefill)
-        if self._draft is None:
-            return verify * self._lookup + self._overhead
-        # A step that only prefills drafts as well: the draft model reads the prompt too.
-        return verify + self._draft(context, running) + self._overhead
+    def _add_draft(self, line: Line, tokens: int, passes: bool) -> None:
+        # One pass is for one token of each request; the line of a whole proposal is for all tokens at once.
+        self._per_context += line.per_context_token * (tokens if passes else 1)
+        self._per_request += line.per_token * tokens
+        self._constant += line.constant * (tokens if passes else 1)
 
-
-def _on(line: Line, context: Array, tokens: Array) -> Array:
-    return line.per_context_token * context + line.per_token * tokens + line.constant
+    def seconds(self, rows: Array) -> Array:
+        """Seconds of each step, from rows of context tokens, decoding requests and tokens computed (timeline.py)."""
+        seconds: Array = rows[0] * self._per_context
+        seconds += rows[1] * self._per_request
+        seconds += rows[2] * self._per_token
+        seconds += self._constant
+        return seconds
 
 
 # One H100, Llama-3.1-8B, bf16: lines fitted by SpecDecode-Bench (seconds).

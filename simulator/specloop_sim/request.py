@@ -30,6 +30,11 @@ class Request:
     max_tokens: int | None = None
     """What the client asked for; only shown, `output_tokens` is within it already."""
 
+    @property
+    def total_tokens(self) -> int:
+        """Tokens of prompt and answer."""
+        return self.prompt_tokens + self.output_tokens
+
 
 @dataclass(frozen=True, slots=True)
 class Finished:

@@ -11,7 +11,7 @@ from specloop_policy.ladder import Ladder, Level
 from specloop_policy.observation import Observation
 from specloop_policy.policy import Policy
 from specloop_policy.rollout import placement
-from specloop_policy.step import step
+from specloop_policy.step import level_before, step
 from specloop_sim.fleet import Arrivals, Fleet
 from specloop_sim.profile import Profile
 from specloop_sim.request import Finish, Finished
@@ -65,6 +65,7 @@ class Outcome:
     """What became of a contestant."""
 
     figures: Figures
+    requests: int
     decisions: list[Decided] = field(default_factory=list)
     ticks: list[tuple[float, Decision]] = field(default_factory=list)
     """Every tick's decision, with its seconds after the start."""
@@ -92,9 +93,8 @@ def simulate(setup: Setup, arrivals: Arrivals, policy: Policy | None, inputs: In
         if loop is not None and (place + 1) % per_tick == 0:
             loop.tick()
     decisions = loop.decisions if loop is not None else []
-    return Outcome(
-        _figures(finished, fleet, setup.seconds, len(decisions)), decisions, loop.ticks if loop is not None else []
-    )
+    figures = _figures(finished, fleet, setup.seconds, len(decisions))
+    return Outcome(figures, len(finished), decisions, loop.ticks if loop is not None else [])
 
 
 class _Loop:
@@ -120,12 +120,12 @@ class _Loop:
                 self._history.miss(replica.name, now)
         if fleet.changing:
             return
-        before = self._state.level or fleet.workload().level or ""
+        before = self._state
         observation = Observation(self._history.windows(), fleet.workload())
         decision, self._state = step(self._policy, self._state, observation, self._inputs, now)
         self.ticks.append((now, decision))
         if decision.changes_level and self._state.level is not None:
-            self.decisions.append(Decided(now, before, decision))
+            self.decisions.append(Decided(now, level_before(before, decision) or "", decision))
             probed = self._state.probe.level if self._state.probe is not None else None
             fleet.apply(placement(fleet.pods(), self._state.level, probed))
 

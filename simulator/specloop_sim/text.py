@@ -5,10 +5,10 @@ harder to guess: every conditional acceptance is raised to the kind's `hardness`
 has its source beside it; "assumed" marks what is ours, with the reason.
 """
 
+import math
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 
 from specloop_policy.ladder import Method
 
@@ -68,6 +68,12 @@ CHARACTERS = {
 LENGTH_SIGMA = 0.99
 """Spread of answer lengths, lognormal: Azure conversation trace, mean over median 1.64 = exp(sigma^2 / 2)."""
 
+
+def answer_tokens(kind: Kind, normal: float) -> int:
+    """Tokens of an answer that nothing cuts short, from a standard normal number."""
+    return max(1, round(CHARACTERS[kind].median_length * math.exp(LENGTH_SIGMA * normal)))
+
+
 # Conditional acceptance a_j by position, chat, temperature 0.
 CHAT_ACCEPTANCE: dict[Method, tuple[float, ...]] = {
     # Assumed constant, for an independent draft model sees all it needs.  Between Leviathan's .73 (table 4, news
@@ -86,21 +92,20 @@ CHAT_ACCEPTANCE: dict[Method, tuple[float, ...]] = {
 LOOKUP_METHODS = (Method.NGRAM, Method.NGRAM_GPU)
 
 HALF_TEMPERATURE_GREEDY = 1.08
-"""Greedy drafts: a(T) = a(0) / (1 + (T / 1.08)^2).
+"""Greedy drafts, vLLM's usual ones, whatever model makes them: a(T) = a(0) / (1 + (T / 1.08)^2).
 
 A greedy draft is accepted with the chance that the target samples that very token, which is flat near T = 0.  The
 field report saw 72 % at T=0 fall to 25 % at T of .8 to 1.0: at K=4 that is a constant acceptance of .875 falling to
 .517, a factor of .59, which the formula meets at T = .9.  The shape is assumed.
 """
 HALF_TEMPERATURE_SOUND = 4.3
-"""Drafts that are sampled as the target samples: 1 / (1 + (T / 4.3)^2), .95 at T = 1.
+"""Drafts that are sampled as the target samples (`draft_sample_method: probabilistic`): .95 at T = 1.
 
-EAGLE-3 paper, table 1: going from T=0 to T=1 costs 4 to 21 % of the acceptance length.
+EAGLE-3 paper, table 1: going from T=0 to T=1 costs 4 to 21 % of the acceptance length.  How much sampling matters:
+DeepSeek-V4-Flash at T=1 went from 10 % to 49 % by it.
 """
 HALF_TEMPERATURE_LOOKUP = 2.0
 """Looked-up drafts are greedy too, but what is copied is text the target is sure of: .80 at T = 1, assumed."""
-
-SOUND_METHODS = (Method.EAGLE, Method.EAGLE3, Method.MTP)
 
 
 class UnknownText(ValueError):
@@ -111,7 +116,7 @@ def temperature_factor(method: Method, temperature: float, probabilistic: bool =
     """What temperature leaves of a conditional acceptance; `probabilistic` drafts are sampled, not greedy."""
     if method in LOOKUP_METHODS:
         half = HALF_TEMPERATURE_LOOKUP
-    elif probabilistic or method in SOUND_METHODS:
+    elif probabilistic:
         half = HALF_TEMPERATURE_SOUND
     else:
         half = HALF_TEMPERATURE_GREEDY
@@ -142,7 +147,6 @@ def known_methods() -> tuple[Method, ...]:
     return (*CHAT_ACCEPTANCE, *LOOKUP_METHODS)
 
 
-@lru_cache(maxsize=4096)
 def survival(
     kind: Kind, method: Method, temperature: float, tokens: int, probabilistic: bool = False
 ) -> tuple[float, ...]:

@@ -15,34 +15,36 @@ class Timeline:
 
     __slots__ = ("_first", "_table")
 
-    def __init__(self, capacity: int = 1024) -> None:
+    def __init__(self) -> None:
         self._first = 0
-        self._table = np.zeros((4, capacity))
+        self._table = np.zeros((4, 1024))
 
     def make_room(self, now: int, end: int) -> None:
         """Forget steps before `now`, and hold steps up to `end` (exclusive)."""
-        if end - self._first <= self._table.shape[1]:
+        width = self._table.shape[1]
+        if end - self._first <= width:
             return
         kept = self._table[:, now - self._first :]
-        table = np.zeros((4, max(self._table.shape[1], 2 * (end - now))))
-        table[:, : kept.shape[1]] = kept
-        self._table, self._first = table, now
+        self._table = np.zeros((4, max(width, 2 * (end - now))))
+        self._table[:, : kept.shape[1]] = kept
+        self._first = now
+
+    def rows(self, start: int, end: int) -> Array:
+        """Steps `start` to `end` (exclusive), to read or to add to: rows of the four below."""
+        return self._table[:, start - self._first : end - self._first]
 
     def context(self, start: int, end: int) -> Array:
-        """Tokens of context in steps `start` to `end` (exclusive), to read or to add to; so are the others."""
-        return self._row(0, start, end)
+        """Tokens of context, with the prompts that are being computed."""
+        return self._table[0, start - self._first : end - self._first]
 
     def decoding(self, start: int, end: int) -> Array:
         """Requests that decode."""
-        return self._row(1, start, end)
+        return self._table[1, start - self._first : end - self._first]
 
-    def drafting(self, start: int, end: int) -> Array:
-        """Requests with a draft to verify."""
-        return self._row(2, start, end)
+    def tokens(self, start: int, end: int) -> Array:
+        """Tokens computed: prompts, decoding requests, drafts to verify."""
+        return self._table[2, start - self._first : end - self._first]
 
-    def prefill(self, start: int, end: int) -> Array:
-        """Prompt tokens computed."""
-        return self._row(3, start, end)
-
-    def _row(self, row: int, start: int, end: int) -> Array:
-        return self._table[row, start - self._first : end - self._first]
+    def yielded(self, start: int, end: int) -> Array:
+        """Tokens that come out or are computed for good: answers, and prompts in the step that completes them."""
+        return self._table[3, start - self._first : end - self._first]

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from specloop_policy.ladder import Level
 from specloop_policy.policy import Policy
-from tests.support.policies import DRAFTERS, policy_of
+from tests.support.policies import DRAFTERS, policy_of, rule
 from tests.support.worlds import World
 
 percents = st.integers(0, 100)
-shares = st.floats(0.0, 1.0)
+shares = percents.map(lambda percent: percent / 100.0)
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ step_times = st.builds(
 @st.composite
 def ladders(draw: st.DrawFn) -> list[dict[str, Any]]:
     """Levels of two drafters in any order that lets K fall within each."""
-    small = draw(st.sets(st.integers(1, 8), max_size=3))
+    small = draw(st.sets(st.integers(1, 8), min_size=1, max_size=3))
     lookup = draw(st.sets(st.integers(1, 8), max_size=2))
     order = draw(st.permutations([*["small"] * len(small), *["lookup"] * len(lookup)]))
     left = {"small": sorted(small), "lookup": sorted(lookup)}
@@ -87,6 +87,18 @@ def rules(draw: st.DrawFn, levels: list[dict[str, Any]], place: int) -> dict[str
 
 
 @st.composite
+def rule_lists(draw: st.DrawFn, levels: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One to five rules of any kind, among them more often than not the usual pair about acceptance."""
+    found = [draw(rules(levels, place)) for place in range(draw(st.integers(1, 3)))]
+    if draw(st.integers(0, 3)):
+        duration = draw(st.sampled_from((0, 600)))
+        low, high = draw(st.integers(20, 80)), draw(st.integers(20, 80))
+        found.append(rule("low", {"acceptance": {"belowPercent": low}}, "StepDown", for_seconds=duration))
+        found.append(rule("high", {"acceptance": {"abovePercent": high}}, "StepUp", for_seconds=duration))
+    return draw(st.permutations(found))
+
+
+@st.composite
 def policies(draw: st.DrawFn) -> Policy:
     """A valid policy that enforces."""
     levels = draw(ladders())
@@ -95,12 +107,12 @@ def policies(draw: st.DrawFn) -> Policy:
     return policy_of(
         drafters=DRAFTERS,
         levels=levels,
-        rules=[draw(rules(levels, place)) for place in range(draw(st.integers(1, 5)))],
+        rules=draw(rule_lists(levels)),
         signals={
             "windowSeconds": 300,
             "maxEvidenceSeconds": evidence,
             "settleSeconds": draw(st.sampled_from((0, 60, 400))),
-            "minRequests": draw(st.sampled_from((1, 60, 250))),
+            "minRequests": draw(st.sampled_from((60, 1, 250))),
             "designEffect": draw(st.sampled_from((1, 50, 500))),
         },
         costModel={
@@ -130,7 +142,7 @@ def worlds(draw: st.DrawFn) -> World:
     return World(
         survival={"small": draw(survivals), "lookup": draw(survivals)},
         coverage={"lookup": draw(st.sampled_from((0.0, 0.02, 0.3, 1.0)))},
-        hot_share=draw(st.none() | shares),
+        hot_share=draw(st.none() | st.sampled_from((0.0, 0.3, 0.5, 1.0)) | shares),
         running=draw(st.sampled_from((1.0, 8.0, 30.0, 64.0))),
-        requests=draw(st.sampled_from((20.0, 100.0, 1000.0))),
+        requests=draw(st.sampled_from((100.0, 1000.0, 20.0))),
     )

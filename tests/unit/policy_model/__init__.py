@@ -1,0 +1,1 @@
+"""The policy models, and the custom resource made from them."""

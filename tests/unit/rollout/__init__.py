@@ -1,0 +1,1 @@
+"""Tests of how a new level reaches processes, and when schedules ask for one."""
