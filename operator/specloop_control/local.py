@@ -8,12 +8,13 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import httpx
 
 from specloop_control.clock import WallClock
 from specloop_control.ports import Listener
-from specloop_control.process import EngineGone, EngineSpec, ProcessActuator
+from specloop_control.process import EngineGone, EngineSlow, EngineSpec, Output, ProcessActuator
 from specloop_control.scrape import Scraper
 from specloop_control.tick import Controller
 from specloop_engine.command_line import CommandLine, read, write
@@ -34,6 +35,13 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.
 
 POLL_SECONDS = 0.25
 """How often a change under way is looked at: a hundredth of the fastest start of a real model."""
+
+
+class LocalListener(Listener, Protocol):
+    """Who is told of decisions, and of an engine that ends without having been asked to."""
+
+    def ended(self, why: str) -> None:
+        """The engine is gone, and the loop with it."""
 
 
 class LocalError(ValueError):
@@ -106,12 +114,17 @@ def _commands(line: CommandLine, ladder: Ladder, level: Level, command: list[str
     return commands
 
 
-async def run_local(setup: LocalSetup, listener: Listener, *, drain_seconds: float, start_seconds: float) -> int:
-    """Run the engine and the loop round it; the engine's exit code, 128 + n where signal n ended it."""
+async def run_local(
+    setup: LocalSetup, listener: LocalListener, *, drain_seconds: float, start_seconds: float, output: Output
+) -> int:
+    """Run the engine and the loop round it; the engine's exit code, 128 + n where signal n ended it.
+
+    `output` is where the engine's own output goes.  Raises LocalError where the engine cannot be started.
+    """
     clock = WallClock()
     limits = Limits(drain_seconds, _stop_seconds(setup.line), start_seconds)
     async with httpx.AsyncClient() as client:
-        engine_spec = EngineSpec("engine", setup.url, lambda level: setup.commands[level.name])
+        engine_spec = EngineSpec("engine", setup.url, lambda level: setup.commands[level.name], output=output)
         actuator = ProcessActuator(
             [engine_spec],
             setup.policy.ladder,
@@ -126,7 +139,10 @@ async def run_local(setup: LocalSetup, listener: Listener, *, drain_seconds: flo
             await actuator.start()
             await _loop(setup, actuator, listener, client, stopping)
         except EngineGone as gone:
+            listener.ended(str(gone))
             return _exit_code(gone.returncode)
+        except EngineSlow as slow:
+            raise LocalError(f"{slow}: see what it says, or give it longer with --start") from slow
         except FileNotFoundError as error:
             raise LocalError(f"{error.filename}: there is no such program") from error
         except PermissionError as error:

@@ -7,9 +7,11 @@ import asyncio
 import contextlib
 import os
 import signal
-from asyncio.subprocess import Process
+import sys
+from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import httpx
 
@@ -27,9 +29,35 @@ HEALTH_SECONDS = 2.0
 class EngineGone(Exception):
     """An engine ended by itself, or would not start even as it last ran; `returncode` is its exit code."""
 
-    def __init__(self, name: str, returncode: int) -> None:
-        self.returncode = returncode
-        super().__init__(f"{name} ended with exit code {returncode}")
+    def __init__(self, name: str, returncode: int | None) -> None:
+        self.returncode = 1 if returncode is None else returncode
+        super().__init__(f"{name} {_ended(returncode)}")
+
+
+class EngineSlow(Exception):
+    """An engine did not become healthy in time when it was first started."""
+
+
+def _ended(returncode: int | None) -> str:
+    """How a process ended, in words."""
+    if returncode is None:
+        return "does not become healthy even as it last ran"
+    if returncode >= 0:
+        return f"ended with exit code {returncode}"
+    try:
+        return f"was ended by {signal.Signals(-returncode).name}"
+    except ValueError:
+        return f"was ended by signal {-returncode}"
+
+
+class Output(StrEnum):
+    """Where an engine's own output goes."""
+
+    SAME = "same"
+    """Where ours goes."""
+    STDERR = "stderr"
+    """All of it to stderr: stdout is for our answer."""
+    NOWHERE = "nowhere"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +68,7 @@ class EngineSpec:
     url: str
     command: Callable[[Level], Sequence[str]]
     environment: Mapping[str, str] | None = None
-    quiet: bool = False
-    """Whether its output is thrown away rather than passed on."""
+    output: Output = Output.SAME
 
 
 class Engine:
@@ -72,11 +99,16 @@ class Engine:
 
     async def start(self, level: Level) -> None:
         """Start the process at a level, in a session of its own so that signals reach it through us alone."""
-        sink = asyncio.subprocess.DEVNULL if self.spec.quiet else None
+        self.kill()  # children that the process before left behind would hold its port and memory
+        out, err = {
+            Output.SAME: (None, None),
+            Output.STDERR: (sys.stderr.fileno(), None),
+            Output.NOWHERE: (DEVNULL, DEVNULL),
+        }[self.spec.output]
         environment = None if self.spec.environment is None else {**os.environ, **self.spec.environment}
         self.level = level
         self._process = await asyncio.create_subprocess_exec(
-            *self.spec.command(level), stdout=sink, stderr=sink, env=environment, start_new_session=True
+            *self.spec.command(level), stdout=out, stderr=err, env=environment, start_new_session=True
         )
 
     def signal(self, number: int) -> None:
@@ -86,9 +118,9 @@ class Engine:
                 self._process.send_signal(number)
 
     def kill(self) -> None:
-        """End the process and all its children at once."""
-        if self._process is not None and self.alive:
-            with contextlib.suppress(ProcessLookupError):
+        """End the process and all its children at once, or the children alone where it has ended without them."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     async def wait(self) -> int:
@@ -136,25 +168,34 @@ class ProcessActuator:
         return engine.level if engine.phase in (Phase.SERVING, Phase.DRAINING) else None
 
     async def start(self) -> None:
-        """Start all engines as they were given to us; raises EngineGone when one does not become healthy."""
+        """Start all engines as they were given to us.
+
+        Raises EngineGone when one ends, and EngineSlow when one does not become healthy in time.
+        """
         await asyncio.gather(*(engine.start(engine.level) for engine in self.engines.values()))
         await asyncio.gather(*(self._first_start(engine) for engine in self.engines.values()))
 
     async def _first_start(self, engine: Engine) -> None:
-        while engine.phase is Phase.STARTING:
-            if not engine.alive:
-                raise EngineGone(engine.spec.name, engine.returncode or 0)
-            if await self._healthy(engine):
-                engine.enter(Phase.SERVING)
-            else:
-                await self.clock.sleep(self._poll_seconds)
+        engine.enter(Phase.STARTING)
+        while True:
+            match find_event(await self._view(engine, change_wanted=False), self._limits):
+                case Event.GONE:
+                    raise EngineGone(engine.spec.name, engine.returncode)
+                case Event.OVERDUE:
+                    limit = f"{self._limits.start_seconds:g} s"
+                    raise EngineSlow(f"{engine.spec.name} did not become healthy within {limit} of its start")
+                case Event.HEALTHY:
+                    engine.enter(Phase.SERVING)
+                    return
+                case _:
+                    await self.clock.sleep(self._poll_seconds)
 
     async def watch(self) -> None:
         """Look out for an engine that ends by itself; raises EngineGone."""
         while True:
             for engine in self.engines.values():
                 if engine.phase is Phase.SERVING and not engine.alive:
-                    raise EngineGone(engine.spec.name, engine.returncode or 0)
+                    raise EngineGone(engine.spec.name, engine.returncode)
             await self.clock.sleep(self._poll_seconds)
 
     async def apply(self, wanted: Mapping[str, str]) -> FailedChange | None:
@@ -179,25 +220,25 @@ class ProcessActuator:
 
     async def _change(self, engine: Engine, level: Level) -> FailedChange | None:
         """Walk one engine through the plan; None when it serves at the new level."""
-        code: int | None = None
+        why: str | None = None
         while True:
-            view = await self._view(engine, change_wanted=engine.level != level and code is None)
+            view = await self._view(engine, change_wanted=engine.level != level and why is None)
             event = find_event(view, self._limits)
             if event is None:
                 await self.clock.sleep(self._poll_seconds)
                 continue
-            if event is Event.GONE and engine.phase in (Phase.STARTING, Phase.RETREATING):
-                code = engine.returncode
+            if engine.phase is Phase.STARTING and event is not Event.HEALTHY:
+                limit = f"did not become healthy within {self._limits.start_seconds:g} s"
+                why = _ended(engine.returncode) if event is Event.GONE else limit
             phase, step = advance(engine.phase, event)
             engine.enter(phase)
             await self._do(engine, step, level)
             if step is Step.KEEP:
                 break
-        if engine.level == level:
-            engine.last_good = level
-            return None
-        why = f"ended with exit code {code}" if code is not None and code >= 0 else "did not become healthy in time"
-        return FailedChange(level.name, "", f"{engine.spec.name} {why}")
+        if why is not None:
+            return FailedChange(level.name, "", f"{engine.spec.name} {why}")
+        engine.last_good = level
+        return None
 
     async def _do(self, engine: Engine, step: Step, level: Level) -> None:
         match step:
@@ -210,7 +251,7 @@ class ProcessActuator:
             case Step.START_LAST_GOOD:
                 await engine.start(engine.last_good)
             case Step.GIVE_UP:
-                raise EngineGone(engine.spec.name, engine.returncode or 1)
+                raise EngineGone(engine.spec.name, engine.returncode)
             case Step.DRAIN | Step.KEEP:
                 pass
 
@@ -236,12 +277,16 @@ class ProcessActuator:
         return sample is None or bool((sample.running or 0.0) + (sample.waiting or 0.0))
 
     async def stop(self) -> None:
-        """End all engines: politely first, then for sure."""
-        for engine in self.engines.values():
+        """End all engines: politely first, then for sure, also when this is cancelled."""
+        engines = [engine for engine in self.engines.values() if engine.alive]
+        for engine in engines:
             engine.signal(signal.SIGTERM)
-        running = [asyncio.ensure_future(engine.wait()) for engine in self.engines.values() if engine.alive]
-        if running:
-            await asyncio.wait(running, timeout=self._limits.stop_seconds)
-        for engine in self.engines.values():
-            engine.kill()
-        await asyncio.gather(*(engine.wait() for engine in self.engines.values() if engine.alive))
+        ended = asyncio.gather(*(engine.wait() for engine in engines))
+        overdue = asyncio.ensure_future(self.clock.sleep(self._limits.stop_seconds))
+        try:
+            await asyncio.wait((ended, overdue), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            overdue.cancel()
+            for engine in self.engines.values():
+                engine.kill()
+            await ended

@@ -19,22 +19,37 @@ PAGE_BYTES = 16 * 1024 * 1024
 """A larger page is none of an engine's: theirs are below 100 kB."""
 
 
-async def fetch_page(client: httpx.AsyncClient, url: str) -> str:
-    """The text at `url`; raises httpx.HTTPError on a failure, a status of 400 or above, or a page above the limit."""
-    async with client.stream("GET", url, timeout=SCRAPE_SECONDS) as response:
-        response.raise_for_status()
-        body = bytearray()
-        async for chunk in response.aiter_bytes():
-            body += chunk
-            if len(body) > PAGE_BYTES:
-                raise httpx.TransportError(f"the page at {url} is above {PAGE_BYTES} bytes")
-    return body.decode("utf-8", errors="replace")
+INCARNATION_HEADER = "Process-Start-Time-Unix"
+"""llama-server's page has no start time, but this header; its value is no date, only another one after a restart."""
 
 
-async def fetch_sample(client: httpx.AsyncClient, base_url: str, at: Callable[[], float]) -> Sample | None:
+async def fetch_page(
+    client: httpx.AsyncClient, url: str, *, seconds: float = SCRAPE_SECONDS
+) -> tuple[bytes, str | None]:
+    """The page at `url`, read within `seconds` in all, and what its header says of the process.
+
+    Raises httpx.HTTPError on a failure, a status other than success, or a page that takes longer or is above the limit.
+    """
+    try:
+        async with asyncio.timeout(seconds), client.stream("GET", url, timeout=seconds) as response:
+            response.raise_for_status()
+            body = bytearray()
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) > PAGE_BYTES:
+                    raise httpx.TransportError(f"the page at {url} is above {PAGE_BYTES} bytes")
+    except TimeoutError as error:
+        raise httpx.ReadTimeout(f"the page at {url} took more than {seconds:g} s") from error
+    return bytes(body), response.headers.get(INCARNATION_HEADER)
+
+
+async def fetch_sample(
+    client: httpx.AsyncClient, base_url: str, at: Callable[[], float], *, seconds: float = SCRAPE_SECONDS
+) -> Sample | None:
     """What the engine at `base_url` says now; None when it does not answer or its page cannot be read."""
     try:
-        return read_sample(await fetch_page(client, f"{base_url}/metrics"), at())
+        page, incarnation = await fetch_page(client, f"{base_url}/metrics", seconds=seconds)
+        return read_sample(page, at(), incarnation=incarnation)
     except (httpx.HTTPError, PageError):
         return None
 
@@ -42,7 +57,8 @@ async def fetch_sample(client: httpx.AsyncClient, base_url: str, at: Callable[[]
 class Scraper:
     """Telemetry from the pods themselves.
 
-    `level_of` names the level that a pod runs at the moment of a scrape, None while that is not sure.
+    `level_of` names the level that a pod runs at the moment of a scrape, None while that is not sure; `seconds` is how
+    long a page may take.
     """
 
     def __init__(
@@ -52,12 +68,15 @@ class Scraper:
         level_of: Callable[[str], Level | None],
         history: History,
         now: Callable[[], float],
+        *,
+        seconds: float = SCRAPE_SECONDS,
     ) -> None:
         self._client = client
         self._urls = urls
         self._level_of = level_of
         self._history = history
         self._now = now
+        self._seconds = seconds
         self.latest: dict[str, Sample | None] = {}
 
     def windows(self) -> tuple[Window, ...]:
@@ -70,7 +89,7 @@ class Scraper:
 
     async def _scrape(self, pod: str, url: str) -> None:
         before = self._level_of(pod)
-        sample = await fetch_sample(self._client, url, self._now)
+        sample = await fetch_sample(self._client, url, self._now, seconds=self._seconds)
         after = self._level_of(pod)
         self.latest[pod] = sample
         # A pod whose level changed while its page was on the way is at neither for sure.

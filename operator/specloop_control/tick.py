@@ -37,8 +37,9 @@ class Controller:
         inputs = replace(self._inputs(now), failed=self._failed)
         before = self.state
         decision, self.state = step(self.policy, self.state, observation, inputs, now)
-        self._failed = None
-        self._listener.decided(now, decision, level_before(before, decision))
+        if self._failed is not None and self._failed in self.state.quarantine:
+            self._failed = None  # a suspension may have kept it from being heard
+        self._listener.decided(now, decision, level_before(before, observation, decision))
         if decision.changes_level and self.policy.enforce and self.state.level is not None:
             probed = self.state.probe.level if self.state.probe is not None else None
             self._failed = await self._actuator.apply(placement(self._actuator.pods(), self.state.level, probed))

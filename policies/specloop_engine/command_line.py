@@ -15,7 +15,7 @@ from specloop_engine import llamacpp_flags, vllm_flags
 from specloop_engine.configuration import Config, ConfigurationError, speculation_of, to_config
 from specloop_engine.flags import Flag, Form, Setting, find_flags
 from specloop_engine.program import find_engine
-from specloop_engine.releases import has_method, method_releases, parse_version
+from specloop_engine.releases import parse_version
 from specloop_engine.speculation import Speculation, fits
 from specloop_engine.words import CommandLineError, Source, Word
 from specloop_policy.ladder import Level
@@ -105,7 +105,8 @@ def write(line: CommandLine, level: Level) -> Written:
     CommandLineError where the level cannot be written so that reading finds it again.
     """
     try:
-        written, again = _changed(line, to_config(level, line.config, line.engine))
+        config = to_config(level, line.config, line.engine, parse_version(line.version))
+        written, again = _changed(line, config)
     except ConfigurationError as error:
         raise CommandLineError(level.name, str(error), "choose a drafter that this engine has") from error
     if not fits(again.speculation, level):
@@ -115,25 +116,20 @@ def write(line: CommandLine, level: Level) -> Written:
 
 
 def write_config(line: CommandLine, config: Config | None) -> Written:
-    """The command with a configuration in the engine's own keys; None: off.
-
-    Raises CommandLineError, and ConfigurationError for one that says nothing clear.
-    """
-    return _changed(line, config)[0]
+    """The command with a configuration in the engine's own keys; None: off.  Raises CommandLineError."""
+    try:
+        return _changed(line, config)[0]
+    except ConfigurationError as error:
+        raise CommandLineError(_item(line), str(error), "correct the configuration") from error
 
 
 def _changed(line: CommandLine, config: Config | None) -> tuple[Written, CommandLine]:
     """The command with a configuration, and that read again: the same configuration, and all else unchanged."""
     if config == line.config:
         return Written(line.source.command, line.source.args), line
-    speculation = speculation_of(config, line.engine)
-    release = parse_version(line.version)
-    if speculation and line.engine is Engine.VLLM and not has_method(release, speculation.method):
-        problem = f"vLLM {line.version} does not run {speculation.method}"
-        raise CommandLineError(_item(line), problem, f"it runs in {method_releases(speculation.method)}")
     written = _edited(line, config)
     again = _read_again(line, written)
-    if again.speculation != speculation or _others(again) != _others(line):
+    if again.speculation != speculation_of(config, line.engine) or _others(again) != _others(line):
         raise CommandLineError(_item(line), "this cannot be edited for sure", "quote it more plainly")
     return written, again
 
@@ -141,9 +137,7 @@ def _changed(line: CommandLine, config: Config | None) -> tuple[Written, Command
 def _read_again(line: CommandLine, written: Written) -> CommandLine:
     environment = None if line.environment is None else {**line.environment, **written.variables}
     try:
-        return read(
-            written.command, written.args, engine=line.engine, version=line.version, environment=environment
-        )
+        return read(written.command, written.args, engine=line.engine, version=line.version, environment=environment)
     except CommandLineError as error:
         quotes = """a shell's script needs '$(NAME)' or "$NAME" in just these quotes"""
         mend = quotes if line.setting.variable else error.mend

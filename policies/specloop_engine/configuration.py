@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from specloop_engine.json_object import dumps
+from specloop_engine.releases import Releases, Version, has_method, method_releases
 from specloop_engine.speculation import LOOKUP_RANGE_METHODS, BatchTable, Speculation, fits
 from specloop_policy.ladder import LOOKUP_METHODS, NGRAM_FALLBACK, Drafter, Level, Method
 from specloop_policy.model import Engine
@@ -37,6 +38,8 @@ SPEC_TYPES = {
     "ngram-simple": Method.NGRAM,
 }
 NGRAM_LENGTH_DEFAULT, NGRAM_DRAFT_DEFAULT = 12, 48
+OLD_BUILDS = Releases(until=(7000,))
+"""Builds of llama.cpp that surely know `--draft-max` only; some later ones do too."""
 
 
 class ConfigurationError(ValueError):
@@ -55,11 +58,11 @@ def speculation_of(config: Config | None, engine: Engine) -> Speculation | None:
     return _vllm_speculation(config) if engine is Engine.VLLM else _llamacpp_speculation(config)
 
 
-def to_config(level: Level, base: Config | None, engine: Engine) -> Config | None:
+def to_config(level: Level, base: Config | None, engine: Engine, version: Version | None = None) -> Config | None:
     """The configuration of a level; None: off.
 
     `base` is the configuration that was found.  Where it has the same drafter, its other keys stay; where it is the
-    level already, all of it does.  Raises ConfigurationError.
+    level already, all of it does.  Raises ConfigurationError for a level that the engine, or this release, has not.
     """
     running = speculation_of(base, engine)
     if fits(running, level):
@@ -67,9 +70,13 @@ def to_config(level: Level, base: Config | None, engine: Engine) -> Config | Non
     if level.drafter is None:
         return None
     keep = base if running is not None and running.is_kind_of(level.drafter) else None
-    if engine is Engine.VLLM:
-        return _vllm_config(level, level.drafter, keep)
-    return _llamacpp_config(level, level.drafter, keep, old=OLD_DRAFT_MAX in (base or ()))
+    if engine is Engine.LLAMACPP:
+        old = OLD_DRAFT_MAX in (base or ()) or (version is not None and version in OLD_BUILDS)
+        return _llamacpp_config(level, level.drafter, keep, old)
+    if not has_method(version, level.drafter.method):
+        runs = method_releases(level.drafter.method)
+        raise ConfigurationError(f"this release of vLLM does not run {level.drafter.method}, which runs in {runs}")
+    return _vllm_config(level, level.drafter, keep)
 
 
 def _vllm_speculation(config: Config) -> Speculation:

@@ -51,6 +51,8 @@ class Start:
     """Whether `--per-request-spec-decode-metrics` is on."""
     forced_acceptance: bool | None = None
     """Whether llama-server's `--spec-synth-*` force the acceptance."""
+    forced_rates: int | None = None
+    """How many rates `--spec-synth-rates` gives."""
     min_p_or_logit_bias: bool | None = None
     """Whether clients send either."""
     grammar: bool | None = None

@@ -8,7 +8,7 @@ from typing import Any
 
 from specloop_engine.configuration import Config
 from specloop_engine.json_object import changed_object, dumps
-from specloop_engine.words import CommandLineError, Edit, Piece, Quote, Word
+from specloop_engine.words import REFERENCE, CommandLineError, Edit, Piece, Quote, Word
 
 FLAG = re.compile(r"(-{1,2}[A-Za-z][^=\s]*)(=|\s+|\Z)(.*)", re.DOTALL)
 SHELL_EXPANDS = frozenset("*?[{~")
@@ -77,11 +77,14 @@ def clear_value(flag: Flag, words: Sequence[Word]) -> str:
     """The value of a flag that must have one; CommandLineError where it has none, or none that is sure."""
     item = " ".join(words[place].value for place in flag.places)
     value = words[flag.value_place]
-    if flag.value is None or (not flag.joint and flag.value.startswith("-")):
+    lacks = flag.value == "" if flag.joint.isspace() else not flag.joint and (flag.value or "").startswith("-")
+    if flag.value is None or lacks:
         raise CommandLineError(item, "this flag has no value", "give it one, or remove it")
     if not all(words[place].known for place in flag.places):
         mend = "write the value out, or give the container's environment"
         raise CommandLineError(item, "the value is only known when it runs", mend)
+    if REFERENCE.fullmatch(flag.value):
+        raise CommandLineError(item, "the variable's value is not known", "give the container's environment")
     bare = "".join(piece.text for piece in value.pieces if piece.quote is Quote.BARE and piece.variable is None)
     if SHELL_EXPANDS & set(bare):
         raise CommandLineError(item, "the shell may expand this value", "put the value in single quotes")

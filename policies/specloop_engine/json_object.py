@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 BLANKS = " \t\n\r"
+DEEPEST = 50
+"""Lists and objects within each other that are followed; no setting needs as many."""
 
 
 class JsonError(ValueError):
@@ -31,11 +33,21 @@ DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant)
 def parse(text: str) -> Any:
     """The value of JSON text; JsonError where it is none, or where a key comes twice and readers take the last."""
     try:
-        return DECODER.decode(text)
+        value = DECODER.decode(text)
     except JsonError:
         raise
     except (ValueError, RecursionError) as error:
         raise JsonError(f"this is no JSON ({error})") from None
+    layer, depth = [value], 0
+    while layer := [inner for outer in layer if isinstance(outer, list | dict) for inner in _inside(outer)]:
+        depth += 1
+        if depth > DEEPEST:
+            raise JsonError(f"this is nested more than {DEEPEST} deep")
+    return value
+
+
+def _inside(outer: list[Any] | dict[str, Any]) -> Iterable[Any]:
+    return outer.values() if isinstance(outer, dict) else outer
 
 
 def dumps(value: Any) -> str:
@@ -69,7 +81,8 @@ def changed_object(text: str, new: Mapping[str, Any]) -> str:
         return dumps(new)
     between = replace(old[-1], after=old[0].after if len(old) > 1 else "")
     members = [member.holding(new[member.key]) for member in (*old[:-1], between) if member.key in new]
-    members += (_like(old, key, value) for key, value in new.items() if key not in {member.key for member in old})
+    known = {member.key for member in old}
+    members += (_like(old, key, value) for key, value in new.items() if key not in known)
     if not members:
         return "{}"
     members[-1] = replace(members[-1], after=old[-1].after)

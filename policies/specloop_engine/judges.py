@@ -55,7 +55,7 @@ def _restart(first: Counted, second: Counted) -> str | None:
     if before.process_start is not None and after.process_start is not None:
         later = after.process_start - before.process_start
         if abs(later) > START_TOLERANCE_SECONDS:
-            return f"the process restarted: it started {later:g} s later than the one before"
+            return f"the process restarted: its start time moved by {later:g} s"
     return _went_back(first, second)
 
 

@@ -51,6 +51,7 @@ def start_of(line: CommandLine) -> Start:
     """What a command line says of the start; `dataclasses.replace` adds what is known from elsewhere."""
     companions = bool(line.setting.companions)
     if line.engine is Engine.LLAMACPP:
+        rates = line.flag("--spec-synth-rates")
         return Start(
             line.engine,
             line.config,
@@ -58,6 +59,7 @@ def start_of(line: CommandLine) -> Start:
             line.form,
             line.target,
             forced_acceptance=companions,
+            forced_rates=len(rates.value.split(",")) if rates and rates.value else None,
         )
     return Start(
         line.engine,

@@ -32,6 +32,11 @@ def _drafted(start: Start) -> int:
     return NGRAM_DRAFT_DEFAULT if tokens is None else tokens
 
 
+def _rates_are_off(start: Start) -> bool:
+    tokens = start.speculation.tokens if start.speculation else None
+    return None not in (tokens, start.forced_rates) and tokens != start.forced_rates
+
+
 def _lacks_draft(start: Start) -> bool:
     return start.get(SPEC_TYPE) in NEEDS_DRAFT and not start.get(DRAFT_MODEL) and not start.get(DRAFT_HF)
 
@@ -105,6 +110,17 @@ LLAMACPP_FAILURES = (
         lambda start: bool(start.forced_acceptance) and start.speculation is None,
         "synthetic acceptance requires an initialized speculative decoding context",
         "remove --spec-synth-len and --spec-synth-rates as well",
+        TRIED,
+    ),
+    Failure(
+        "forced-rates",
+        Harm.NO_START,
+        _rates_are_off,
+        lambda start: (
+            f"synthetic acceptance rates must contain {start.speculation and start.speculation.tokens} values, "
+            f"got {start.forced_rates}"
+        ),
+        "give one rate for each of the K positions, or --spec-synth-len",
         TRIED,
     ),
     Failure(

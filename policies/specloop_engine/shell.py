@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from specloop_engine.words import CommandLineError, Piece, Quote
 
 VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
+NAME = re.compile(r"(\$\{|\$|\b)([A-Za-z_]\w*)(\}?)", re.ASCII)
 OTHER_EXPANSION = re.compile(r"\$(?:\{[^{}'\"\\`$]*\}|[@*#?!$0-9-])|`[^`\\]*`|\$'[^'\\]*'")
 INVOLVED_SUBSTITUTION = re.compile(r"<<|`|(?:^|[\s;(])#|\bcase\b")
 SETS_VARIABLES = re.compile(r"(?:^|[\s;&|({])(?:\.|source|eval)\s")
@@ -63,6 +64,8 @@ class _Reader:
         self.text = "".join(map(self._unrolled, script))
         self.starts = [0, *self.ends]
         self.environment = {} if SETS_VARIABLES.search(self.text) else environment
+        names = NAME.finditer(self.text)
+        self.changed = {name[2] for name in names if not name[1] or (name[1] == "${" and name[3] != "}")}
         self.at = 0
         self.found: list[SimpleCommand] = []
         self.words: list[ShellWord] = []
@@ -95,7 +98,8 @@ class _Reader:
             self._end_command(operator[0])
             self.at = operator.end()
         elif char == "#" and self.pieces is None:
-            self.at = (self.text + "\n").index("\n", self.at)
+            end = self.text.find("\n", self.at)
+            self.at = end if end >= 0 else len(self.text)
         elif char == "\\":
             self._escaped()
         else:
@@ -184,9 +188,8 @@ class _Reader:
         return quote is Quote.BARE and self.text.startswith('$"', self.at)
 
     def _value(self, name: str) -> str | None:
-        """A variable's value, if the environment has it and the script seems to leave it alone."""
-        changes = re.compile(rf"(?<![$\w])(?<!\$\{{){name}(?!\w)|\$\{{{name}[^}}]", re.ASCII)
-        return None if changes.search(self.text) else self.environment.get(name)
+        """A variable's value, if the environment has it and the script nowhere does anything but read it."""
+        return None if name in self.changed else self.environment.get(name)
 
     def _after_substitution(self, at: int, depth: int = 0) -> int:
         """Where the `$(` whose inside begins at `at` has ended."""

@@ -103,7 +103,7 @@ def _check_certain(flag: Flag, words: Sequence[Word]) -> None:
     if head in KNOWN or head in UNRELATED or head == ALIAS:
         return
     shortened = len(head) >= SHORTEST_ABBREVIATION and any(known.startswith(head) for known in KNOWN)
-    if shortened or head.startswith("--spec"):
+    if shortened or head.startswith("--spec") or head == ALIAS[:2]:
         raise CommandLineError(written, "this is no speculative flag in full", "write the flag's whole name")
 
 
@@ -134,12 +134,11 @@ def _own(form: Form, flags: Iterable[Flag], words: Sequence[Word]) -> Iterable[t
     for flag in flags if form is not Form.JSON else ():
         text = clear_value(flag, words)
         if form is Form.DOTTED:
-            path = flag.name.partition(".")[2].split(".")
+            path, item = flag.name.partition(".")[2].split("."), words[flag.place].value
             if not all(path) or path[-1].endswith("+"):
-                item = words[flag.place].value
-                raise CommandLineError(
-                    item, "a list given piece by piece cannot be edited", "write the key's whole value"
-                )
+                raise CommandLineError(item, "a list in pieces cannot be edited", "write the key's whole value")
+            if flag.joint.isspace():
+                raise CommandLineError(item, "vLLM takes all of this for a key", "write = for the blank")
             yield _key(path[0]), flag, _nested(path[1:], _dotted_value(text, flag, words))
         else:
             yield {**SHORT, **LEGACY}[flag.name], flag, _plain_value(flag, text, words)
@@ -166,12 +165,26 @@ def _plain_value(flag: Flag, text: str, words: Sequence[Word]) -> str | int:
 
 
 def _dotted_value(text: str, flag: Flag, words: Sequence[Word]) -> Any:
-    """A dotted flag's value: JSON, or a number such as 1k, or else text."""
+    """A dotted flag's value: JSON, or else text."""
+    if _is_json(text):
+        return _parsed(text, flag, words)
+    if _is_loose_number(text):
+        item = " ".join(words[place].value for place in flag.places)
+        raise CommandLineError(item, "releases differ over whether this is a number", "write the number out")
+    return text
+
+
+def _is_json(text: str) -> bool:
     try:
         json.loads(text)
     except (ValueError, RecursionError):
-        return text
-    return _parsed(text, flag, words)
+        return False
+    return True
+
+
+def _is_loose_number(text: str) -> bool:
+    """Whether newer releases take text for a number: 1k, 1_000."""
+    return re.fullmatch(r"\s*(?:\d+(?:\.\d+)?[kKmMgGtT]|[+-]?\d[\d_]*)\s*", text) is not None
 
 
 def _parsed(text: str, flag: Flag, words: Sequence[Word]) -> Any:
@@ -221,14 +234,9 @@ def _with_json(setting: Setting, holder: Flag, words: Sequence[Word]) -> Setting
 
 
 def _dotted_text(value: Any) -> str:
-    """A value as a dotted flag says it: text stays text unless it would be read as JSON."""
-    try:
-        json.loads(value)
-    except ValueError:
-        return str(value)
-    except TypeError:
-        pass
-    return dumps(value)
+    """A value as a dotted flag says it: text stays text unless it would be read as something else."""
+    is_text = isinstance(value, str) and not _is_json(value) and not _is_loose_number(value)
+    return str(value) if is_text else dumps(value)
 
 
 def _dotted_flags(config: Config) -> list[tuple[str, str]]:

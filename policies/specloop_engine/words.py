@@ -204,19 +204,19 @@ class Source:
 
     def _with_script(self, edit: Edit, after: int) -> list[list[str]]:
         assert self.program is not None
-        raw = self.items[self.program.item]
+        raw, words = self.items[self.program.item], (self.program, *self.words)
         out, cursor = "", 0
-        for place, word in enumerate((self.program, *self.words), -1):
-            if place not in edit.values and place != after:
+        for place, word in enumerate(words, -1):
+            added = edit.added if place == after else ()
+            if place not in edit.values and not added:
                 continue
-            out += raw[cursor : word.start]
-            value = edit.values.get(place, word.value)
-            if value is None:
-                out = BLANKS_AT_THE_END.sub("", out)
-            else:
-                out += word.rewritten(raw, value, self.kubernetes)
-            if place == after:
-                out += "".join(" " + quoted(one, Quote.BARE, self.kubernetes) for one in edit.added)
+            end_before = words[place].end if place >= 0 else word.start
+            gap, value = raw[end_before : word.start], edit.values.get(place, word.value)
+            out += raw[cursor:end_before]
+            out += (
+                BLANKS_AT_THE_END.sub("", gap) if value is None else gap + word.rewritten(raw, value, self.kubernetes)
+            )
+            out += "".join(" " + quoted(one, Quote.BARE, self.kubernetes) for one in added)
             cursor = word.end
             if raw[cursor : cursor + 1] in ("<", ">"):
                 out += " "  # a number right before it would be a file's

@@ -6,7 +6,7 @@ exceeds a request's own draft tokens, and the interval is Wilson's, which stays 
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import zip_longest
@@ -65,16 +65,12 @@ def effective(trials: float, requests: float, design_effect: float) -> float:
     return trials / max(1.0, min(design_effect, per_request))
 
 
-COUNTS = attrgetter(
-    "finished_requests",
-    "drafts",
-    "draft_tokens",
-    "accepted_tokens",
-    "generation_tokens",
-    "first_tokens",
-    "prompt_tokens",
-    "length_requests",
-)
+TRIALS = attrgetter("finished_requests", "draft_tokens", "accepted_tokens")
+STEPS = attrgetter("drafts", "generation_tokens", "first_tokens", "prompt_tokens", "length_requests")
+
+
+def _totals(windows: Iterable[Window], counts: Callable[[Window], tuple[float, ...]]) -> tuple[float, ...]:
+    return tuple(map(sum, zip(*map(counts, windows), strict=True)))
 
 
 @dataclass(frozen=True)
@@ -91,38 +87,42 @@ class Pool:
     looks: int = 1
 
     @cached_property
-    def _counts(self) -> tuple[float, ...]:
-        return tuple(map(sum, zip(*map(COUNTS, self.windows), strict=True)))
+    def _trials(self) -> tuple[float, ...]:
+        return _totals(self.windows, TRIALS)
+
+    @cached_property
+    def _steps(self) -> tuple[float, ...]:
+        return _totals(self.windows, STEPS)
 
     @property
     def requests(self) -> float:
         """Finished requests."""
-        return self._counts[0]
+        return self._trials[0]
 
     @property
     def drafts(self) -> float:
         """Decode steps that drafted, summed over requests."""
-        return self._counts[1]
+        return self._steps[0]
 
     @property
     def draft_tokens(self) -> float:
         """Draft tokens."""
-        return self._counts[2]
+        return self._trials[1]
 
     @property
     def accepted_tokens(self) -> float:
         """Accepted draft tokens."""
-        return self._counts[3]
+        return self._trials[2]
 
     @property
     def decode_steps(self) -> float:
         """Decode steps, summed over requests: tokens that came neither from a prefill nor from a draft."""
-        return max(0.0, self._counts[4] - self._counts[5] - self._counts[3])
+        return max(0.0, self._steps[1] - self._steps[2] - self._trials[2])
 
     @property
     def length_requests(self) -> float:
         """Finished requests that ran into their length limit."""
-        return self._counts[7]
+        return self._steps[4]
 
     @cached_property
     def accepted_per_position(self) -> tuple[float, ...]:
@@ -152,23 +152,30 @@ class Pool:
         """Tokens per speculative step, the bonus token included; None when nothing was drafted."""
         return 1.0 + self.accepted_tokens / self.drafts if self.drafts > 0.0 else None
 
+    @property
+    def covered(self) -> float | None:
+        """Share of decode steps that drafted; None when there was no decode step."""
+        steps = self.decode_steps
+        return min(self.drafts, steps) / steps if steps > 0.0 else None
+
     @cached_property
     def coverage(self) -> Interval | None:
-        """Share of decode steps that drafted; None when there was no decode step."""
-        if self.decode_steps <= 0.0:
+        """`covered` with the range it is taken to lie in."""
+        steps = self.decode_steps
+        if steps <= 0.0:
             return None
-        weight = effective(self.decode_steps, self.requests, self.design_effect)
-        return wilson(min(self.drafts, self.decode_steps), self.decode_steps, weight, self.looks)
+        weight = effective(steps, self.requests, self.design_effect)
+        return wilson(min(self.drafts, steps), steps, weight, self.looks)
 
     @cached_property
     def tokens_per_step(self) -> Interval | None:
         """Tokens of a mean decode step, drafted or not; None when there was no decode step."""
-        coverage, acceptance = self.coverage, self.acceptance
-        if coverage is None:
+        covered, acceptance = self.covered, self.acceptance
+        if covered is None:
             return None
         if acceptance is None or self.drafts <= 0.0:
             return Interval(1.0, 1.0, 1.0)
-        return acceptance.scaled(coverage.value * self.draft_tokens / self.drafts, offset=1.0)
+        return acceptance.scaled(covered * self.draft_tokens / self.drafts, offset=1.0)
 
     @property
     def survival(self) -> tuple[float, ...]:
@@ -180,7 +187,7 @@ class Pool:
     @property
     def context_tokens(self) -> float:
         """Mean context of a running request: its prompt and half its answer."""
-        return (self._counts[6] + self._counts[4] / 2.0) / self.requests if self.requests > 0.0 else 0.0
+        return (self._steps[3] + self._steps[1] / 2.0) / self.requests if self.requests > 0.0 else 0.0
 
     def hotter_than(self, temperature: float) -> Interval | None:
         """Share of requests above a temperature; None when nobody counts temperatures.

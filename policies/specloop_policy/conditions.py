@@ -1,8 +1,10 @@
 """Whether a rule's condition holds: surely, surely not, or not known, and the sentence that says so."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
+from operator import attrgetter, methodcaller
 
 from specloop_policy.acceptance import Interval, Pool
 from specloop_policy.economics import Economics
@@ -28,6 +30,10 @@ class Judgement:
     text: str
 
 
+FAILED = Judgement(Truth.FAILS, "")
+"""A condition that surely fails: why a rule does not ask for anything is never told, so that it needs no sentence."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """A quantity as one span shows it."""
@@ -49,47 +55,66 @@ class Reading:
 
 def judge(when: When, spans: Sequence[Pool], economics: Economics) -> Judgement:
     """Judge a condition on pools of evidence, the shortest span first: all that it names must hold."""
-    parts = list(_parts(when, spans, economics))
-    truths = {part.truth for part in parts}
-    for truth in (Truth.FAILS, Truth.UNKNOWN, Truth.INCONCLUSIVE):
-        if truth in truths:
-            return Judgement(truth, next(part.text for part in parts if part.truth is truth))
+    parts = []
+    for part in _parts(when, spans, economics):
+        if part.truth is Truth.FAILS:
+            return part
+        parts.append(part)
+    for truth in (Truth.UNKNOWN, Truth.INCONCLUSIVE):
+        for part in parts:
+            if part.truth is truth:
+                return part
     return Judgement(Truth.HOLDS, " and ".join(part.text for part in parts))
+
+
+Measure = Callable[[Pool], Interval | None]
+"""Reads one quantity off a pool; None where nobody reports it."""
+
+ACCEPTANCE: Measure = attrgetter("acceptance")
+COVERAGE: Measure = attrgetter("coverage")
 
 
 def _parts(when: When, spans: Sequence[Pool], economics: Economics) -> Iterator[Judgement]:
     if when.acceptance is not None:
         limit = when.acceptance
-        yield on_spans("acceptance", [(one, one.acceptance) for one in spans], limit.below_percent, limit.above_percent)
+        yield on_spans("acceptance", spans, ACCEPTANCE, limit.below_percent, limit.above_percent)
     if when.temperature is not None:
         above = when.temperature.above
-        shares = [(one, one.hotter_than(float(above))) for one in spans]
-        yield on_spans(f"share of requests hotter than {above}", shares, None, when.temperature.share_percent)
+        share = methodcaller("hotter_than", float(above))
+        yield on_spans(f"share of requests hotter than {above}", spans, share, None, when.temperature.share_percent)
     if when.coverage is not None:
         limit = when.coverage
-        yield on_spans("coverage", [(one, one.coverage) for one in spans], limit.below_percent, limit.above_percent)
+        yield on_spans("coverage", spans, COVERAGE, limit.below_percent, limit.above_percent)
     if when.gain is not None:
         yield _gain(when.gain, spans, economics)
     recent = spans[:1]
     if when.running is not None:
-        sizes = [(one, _exact(one.running)) for one in recent]
-        yield on_spans("requests running", sizes, when.running.below, when.running.above, unit="", scale=1.0)
+        low, high = when.running.below, when.running.above
+        yield on_spans("requests running", recent, _running, low, high, unit="", scale=1.0)
     if when.kv_cache is not None:
-        uses = [(one, _exact(one.kv_cache_percent)) for one in recent]
-        yield on_spans("KV cache", uses, when.kv_cache.below_percent, when.kv_cache.above_percent, scale=1.0)
+        limit = when.kv_cache
+        yield on_spans("KV cache", recent, _kv_cache, limit.below_percent, limit.above_percent, scale=1.0)
 
 
 def _gain(limit: GainLimit, spans: Sequence[Pool], economics: Economics) -> Judgement:
-    useless = next((one for one in spans if economics.cannot_pay(one)), None)
-    if useless is not None and useless.tokens_per_step and limit.below_percent is not None and limit.below_percent >= 0:
-        tokens = useless.tokens_per_step
-        return Judgement(
-            Truth.HOLDS,
-            f"speculation yields at most {tokens.high:.2f} tokens a step over {useless.seconds:.0f} s, "
-            "which no step time makes worth it",
-        )
-    gains = [(one, economics.gain(economics.measured, one)) for one in spans]
-    return on_spans("estimated gain", gains, limit.below_percent, limit.above_percent)
+    gain = partial(economics.gain, economics.measured)
+    known = spans if economics.times is not None else ()
+    judged = on_spans("estimated gain", known, gain, limit.below_percent, limit.above_percent)
+    if limit.below_percent is None or limit.below_percent < 0:
+        return judged
+    margin = economics.policy.cost_model.margin_percent
+    useless = on_spans("tokens added by drafts", spans, economics.added, margin, None)
+    if useless.truth is Truth.HOLDS:
+        return Judgement(Truth.HOLDS, f"{useless.text}, which no step time makes worth it")
+    return useless if judged.truth is Truth.UNKNOWN and useless.truth is Truth.INCONCLUSIVE else judged
+
+
+def _running(pool: Pool) -> Interval | None:
+    return _exact(pool.running)
+
+
+def _kv_cache(pool: Pool) -> Interval | None:
+    return _exact(pool.kv_cache_percent)
 
 
 def _exact(value: float | None) -> Interval | None:
@@ -98,31 +123,36 @@ def _exact(value: float | None) -> Interval | None:
 
 def on_spans(
     what: str,
-    found: Sequence[tuple[Pool, Interval | None]],
+    spans: Sequence[Pool],
+    measure: Measure,
     below: int | None,
     above: int | None,
     *,
     unit: str = " %",
     scale: float = 100.0,
 ) -> Judgement:
-    """Judge one limit by the shortest span that is conclusive.
+    """Judge one limit by the shortest span that is conclusive; longer ones are not even looked at then.
 
     A collapse and a recovery show in a short span soon, whatever the calm hour before says; a small shift shows in a
     long span once the short ones cannot tell.
     """
-    readings = [Reading(what, value, one.seconds, unit, scale) for one, value in found if value is not None]
-    if not readings:
-        return Judgement(Truth.UNKNOWN, f"{what} is unknown")
     limit = below if below is not None else above
     assert limit is not None  # the model asks for exactly one side
     side = "below" if below is not None else "above"
-    for one in readings:
-        under, over = one.interval.high * scale < limit, one.interval.low * scale > limit
-        exact = one.interval.low == one.interval.high
-        if under or over or exact:
-            holds = under if below is not None else over
-            return Judgement(
-                Truth.HOLDS if holds else Truth.FAILS,
-                f"{one.words()} is {'' if holds else 'not '}{side} the limit of {limit}{unit}",
-            )
-    return Judgement(Truth.INCONCLUSIVE, f"{readings[-1].words()} is too near the limit of {limit}{unit} to tell")
+    longest = None
+    for span in spans:
+        interval = measure(span)
+        if interval is None:
+            continue
+        under, over = interval.high * scale < limit, interval.low * scale > limit
+        if under if below is not None else over:
+            words = Reading(what, interval, span.seconds, unit, scale).words()
+            return Judgement(Truth.HOLDS, f"{words} is {side} the limit of {limit}{unit}")
+        if under or over or interval.low == interval.high:
+            return FAILED
+        longest = interval, span
+    if longest is None:
+        return Judgement(Truth.UNKNOWN, f"{what} is unknown")
+    interval, span = longest
+    words = Reading(what, interval, span.seconds, unit, scale).words()
+    return Judgement(Truth.INCONCLUSIVE, f"{words} is too near the limit of {limit}{unit} to tell")

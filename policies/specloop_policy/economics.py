@@ -36,11 +36,11 @@ class Economics:
         """
         if not level.speculates:
             return Interval(0.0, 0.0, 0.0)
-        expected = self.expected(level, evidence)
         cost = self.cost(level, evidence)
-        if expected is None or cost is None or expected.tokens_per_step is None or expected.coverage is None:
+        expected = self.expected(level, evidence) if cost is not None else None
+        if expected is None or cost is None or expected.tokens_per_step is None or expected.covered is None:
             return None
-        return expected.tokens_per_step.scaled(1.0 / cost.ratio(expected.coverage.value)).shifted(-1.0)
+        return expected.tokens_per_step.scaled(1.0 / cost.ratio(expected.covered)).shifted(-1.0)
 
     def expected(self, level: Level, evidence: Pool) -> Pool | None:
         """The evidence as it would be at a level of the same drafter; None for another drafter."""
@@ -50,10 +50,14 @@ class Economics:
             return None
         return at_tokens(evidence, self.measured.tokens, level.tokens)
 
-    def cannot_pay(self, evidence: Pool) -> bool:
-        """Whether so few tokens come of speculation that no hardware makes it pay: E < 1 + margin, as r >= 1."""
+    def added(self, evidence: Pool) -> Interval | None:
+        """Tokens that speculation adds to those of a plain step, as a fraction, E - 1; no hardware gains more.
+
+        A speculative step is never shorter than a plain one, so that a level whose E stays under 1 + margin cannot
+        pay whatever the step times are.
+        """
         tokens = evidence.tokens_per_step
-        return self.measured.speculates and tokens is not None and tokens.high < 1.0 + self.margin
+        return tokens.shifted(-1.0) if tokens is not None and self.measured.speculates else None
 
     def pays_less(self, level: Level, other: Level, evidence: Pool) -> bool:
         """Whether a level is known to be slower than another, as best estimates go."""

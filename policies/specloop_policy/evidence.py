@@ -4,8 +4,10 @@ A collapse shows in a short span soon, a small shift in a long one in the end; t
 for the number of spans looked at.  All time in here is the windows' own, so that nothing changes between two windows.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from operator import attrgetter
 
 from specloop_policy.acceptance import Pool
 from specloop_policy.observation import Outcome, Window
@@ -14,7 +16,10 @@ from specloop_policy.policy import Policy
 STALE_WINDOWS = 2
 """Windows that may be missing before the newest one is stale: one is being filled, and one may have failed."""
 
-ORDER = {outcome: place for place, outcome in enumerate(Outcome)}
+END = attrgetter("end")
+
+RANK = {outcome: place for place, outcome in enumerate(Outcome)} | {Outcome.MEASURED: -2, Outcome.OFF: -1}
+"""Which outcome speaks for several pods: what can be decided on, then the first in the order of `Outcome`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,7 @@ class Evidence:
     """End of the newest window, seconds since the epoch."""
     spans: tuple[Pool, ...] = ()
     windows: tuple[Window, ...] = ()
-    """The windows in the longest span, oldest first."""
+    """The windows in the longest span, newest first."""
 
     @property
     def usable(self) -> bool:
@@ -56,21 +61,17 @@ def gather(policy: Policy, windows: Sequence[Window], level: str, since: float |
     """
     if not windows:
         return Evidence(Outcome.EMPTY, f"no window of metrics at {level} is complete yet", now)
-    at = max(one.end for one in windows)
+    newest_first = sorted(windows, key=END, reverse=True)
+    at = newest_first[0].end
     length = policy.signals.window_seconds
-    newest = [one for one in windows if at - one.end < length / 2.0]
     age = now - at
     if age > STALE_WINDOWS * length:
         return Evidence(Outcome.STALE, f"the newest window ended {age:.0f} s ago", at)
+    newest = takewhile(lambda one: at - one.end < length / 2.0, newest_first)
     outcome, reason = _newest(policy, newest, level, since)
     if outcome not in (Outcome.MEASURED, Outcome.OFF):
         return Evidence(outcome, reason, at)
-    horizon = at - policy.signals.max_evidence_seconds - length / 2.0
-    usable = tuple(
-        one
-        for one in windows
-        if one.start >= horizon and one.outcome is outcome and _settled(policy, one, since) and one.level == level
-    )
+    usable = _usable(policy, newest_first, outcome, level, since)
     spans = _spans(policy, usable, at, thin=outcome is Outcome.OFF)
     if not spans:
         seen = sum(one.finished_requests for one in usable)
@@ -82,7 +83,7 @@ def gather(policy: Policy, windows: Sequence[Window], level: str, since: float |
     return Evidence(outcome, reason, at, spans, usable)
 
 
-def _newest(policy: Policy, newest: Sequence[Window], level: str, since: float | None) -> tuple[Outcome, str]:
+def _newest(policy: Policy, newest: Iterable[Window], level: str, since: float | None) -> tuple[Outcome, str]:
     """One outcome for the pods of the newest round: measured if any is, else off if any is, else the first in order."""
     found: list[tuple[int, Outcome, str]] = []
     for one in newest:
@@ -93,8 +94,7 @@ def _newest(policy: Policy, newest: Sequence[Window], level: str, since: float |
             elif not _settled(policy, one, since):
                 outcome = Outcome.SETTLING
                 reason = f"{one.pod} is within {policy.signals.settle_seconds} s of a change or a start"
-        rank = {Outcome.MEASURED: -2, Outcome.OFF: -1}.get(outcome, ORDER[outcome])
-        found.append((rank, outcome, reason))
+        found.append((RANK[outcome], outcome, reason))
     _, outcome, reason = min(found, key=lambda item: item[0])
     return outcome, reason
 
@@ -106,48 +106,65 @@ def _settled(policy: Policy, window: Window, since: float | None) -> bool:
     return window.process_start is None or window.start >= window.process_start + settle
 
 
-def _spans(policy: Policy, windows: Sequence[Window], at: float, *, thin: bool) -> tuple[Pool, ...]:
-    """Pools over the last n, 2n, 4n, ... rounds of windows and over all, n the fewest with enough requests."""
-    length = policy.signals.window_seconds
-    rounds: dict[int, list[Window]] = {}
-    for one in windows:
-        rounds.setdefault(int((at - one.end) / length + 0.5), []).append(one)
-    wanted = 0.0 if thin else policy.signals.min_requests
-    depths = _depths({place: sum(one.finished_requests for one in found) for place, found in rounds.items()}, wanted)
-    effect = policy.signals.design_effect
+def _usable(
+    policy: Policy, newest_first: Sequence[Window], outcome: Outcome, level: str, since: float | None
+) -> tuple[Window, ...]:
+    """The settled windows of this outcome and level within the longest span."""
+    signals = policy.signals
+    settle = signals.settle_seconds
+    begin = newest_first[0].end - signals.max_evidence_seconds - signals.window_seconds / 2.0
+    if since is not None:
+        begin = max(begin, since + settle)
     return tuple(
-        Pool(
-            tuple(one for place in range(depth) if place in rounds for one in rounds[place]),
-            depth * length,
-            effect,
-            len(depths),
-        )
+        [
+            one
+            for one in newest_first
+            if one.start >= begin
+            and one.outcome is outcome
+            and one.level == level
+            and (one.process_start is None or one.start >= one.process_start + settle)
+        ]
+    )
+
+
+def _spans(policy: Policy, newest_first: tuple[Window, ...], at: float, *, thin: bool) -> tuple[Pool, ...]:
+    """Pools over the last n, 2n, 4n, ... rounds of windows and over all, n the fewest with enough requests."""
+    signals = policy.signals
+    length, wanted = signals.window_seconds, 0 if thin else signals.min_requests
+    windows_to: dict[int, int] = {}
+    requests, first = 0.0, None
+    place, end = 0, at
+    for count, one in enumerate(newest_first, start=1):
+        if one.end != end:
+            end = one.end
+            place = int((at - end) / length + 0.5)
+        windows_to[place] = count
+        if first is None:
+            requests += one.finished_requests
+            if requests >= wanted:
+                first = place
+    if first is None:
+        return ()
+    depths = _depths(list(windows_to), first + 1)
+    return tuple(
+        Pool(newest_first[: windows_to[depth - 1]], depth * length, signals.design_effect, len(depths))
         for depth in depths
     )
 
 
-def _depths(requests: Mapping[int, float], wanted: float) -> tuple[int, ...]:
+def _depths(places: Sequence[int], shortest: int) -> tuple[int, ...]:
     """How many rounds back each span goes: n, 2n, 4n, ... and all, moved on to the next round that has windows."""
-    places = sorted(requests)
-    seen, enough = 0.0, None
-    for place in places:
-        seen += requests[place]
-        if seen >= wanted:
-            enough = place + 1
-            break
-    if enough is None:
-        return ()
     deepest = places[-1] + 1
     depths = []
-    while enough < deepest:
-        depths.append(next(place + 1 for place in places if place + 1 >= enough))
-        enough *= 2
+    while shortest < deepest:
+        depths.append(next(place + 1 for place in places if place + 1 >= shortest))
+        shortest *= 2
     return tuple(dict.fromkeys((*depths, deepest)))
 
 
 def clock(policy: Policy, windows: Iterable[Window], now: float) -> float:
     """The windows' own time, the end of the newest one; `now` once they have stopped coming."""
-    at = max((one.end for one in windows), default=now)
+    at = max(map(END, windows), default=now)
     return now if now - at > STALE_WINDOWS * policy.signals.window_seconds else at
 
 

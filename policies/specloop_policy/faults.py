@@ -1,12 +1,12 @@
 """Faults of the engine that look like bad traffic: named, with the likely mend, so that the level is not blamed."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
 from specloop_policy.acceptance import Interval, Pool, effective, wilson
 from specloop_policy.decision import Fault
 from specloop_policy.evidence import Evidence
 from specloop_policy.guardrails import DAY_SECONDS
-from specloop_policy.observation import Outcome, Window
+from specloop_policy.observation import Outcome
 from specloop_policy.policy import Policy
 
 NOTHING_ACCEPTED = 0.05
@@ -27,7 +27,7 @@ def find_faults(policy: Policy, evidence: Evidence) -> tuple[Fault, ...]:
     return (
         *_drafter_faults(evidence),
         *_suspect_output(evidence.recent),
-        *_aged_pods(policy, evidence.windows),
+        *_aged_pods(policy, evidence),
     )
 
 
@@ -68,35 +68,42 @@ def _suspect_output(recent: Pool) -> Iterator[Fault]:
         )
 
 
-def _aged_pods(policy: Policy, windows: Sequence[Window]) -> Iterator[Fault]:
+def _aged_pods(policy: Policy, evidence: Evidence) -> Iterator[Fault]:
     """The oldest pod, when it alone accepts less than its siblings do."""
-    starts = {one.pod: one.process_start for one in windows if one.process_start is not None}
+    starts = {one.pod: one.process_start for one in reversed(evidence.recent.windows) if one.process_start is not None}
     if len(starts) < 2:
         return
     oldest, second = sorted(starts, key=lambda pod: (starts[pod], pod))[:2]
     if starts[oldest] == starts[second]:
         return
-    looks = (
-        int(DAY_SECONDS / policy.signals.window_seconds) + 1
-    )  # one false alarm in twenty days, not in twenty windows
-    aged = _acceptance(policy, (one for one in windows if one.pod == oldest), looks)
-    siblings = _acceptance(policy, (one for one in windows if one.pod != oldest), looks)
-    if aged is not None and siblings is not None and aged.high < siblings.low:
+    aged = Pool(tuple([one for one in evidence.windows if one.pod == oldest]), 0.0, policy.signals.design_effect)
+    whole = evidence.whole
+    if aged.accepted_tokens * whole.draft_tokens >= whole.accepted_tokens * aged.draft_tokens:
+        return
+    seen, siblings = _told_apart(policy, aged, whole)
+    if seen is not None and siblings is not None and seen.high < siblings.low:
         yield Fault(
             "AgeDependent",
-            f"{oldest}, the oldest pod, accepts {100 * aged.value:.0f} % where its siblings accept "
+            f"{oldest}, the oldest pod, accepts {100 * seen.value:.0f} % where its siblings accept "
             f"{100 * siblings.value:.0f} %",
             f"recycle {oldest}: a restart at the same level has cured this",
             (oldest,),
         )
 
 
-def _acceptance(policy: Policy, windows: Iterable[Window], looks: int) -> Interval | None:
-    accepted = draft_tokens = requests = 0.0
-    for one in windows:
-        accepted += one.accepted_tokens
-        draft_tokens += one.draft_tokens
-        requests += one.finished_requests
-    if draft_tokens <= 0.0:
-        return None
-    return wilson(accepted, draft_tokens, effective(draft_tokens, requests, policy.signals.design_effect), looks)
+def _told_apart(policy: Policy, part: Pool, whole: Pool) -> tuple[Interval | None, Interval | None]:
+    """Acceptance of a part of the evidence and of the rest, so sure that a false alarm comes once in twenty days."""
+    signals = policy.signals
+    looks = int(DAY_SECONDS / signals.window_seconds) + 1
+
+    def acceptance(accepted: float, draft_tokens: float, requests: float) -> Interval | None:
+        if draft_tokens <= 0.0:
+            return None
+        weight = effective(draft_tokens, requests, signals.design_effect)
+        return wilson(max(0.0, accepted), draft_tokens, weight, looks)
+
+    return acceptance(part.accepted_tokens, part.draft_tokens, part.requests), acceptance(
+        whole.accepted_tokens - part.accepted_tokens,
+        whole.draft_tokens - part.draft_tokens,
+        whole.requests - part.requests,
+    )

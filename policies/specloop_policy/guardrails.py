@@ -84,12 +84,13 @@ def with_change(policy: Policy, state: PolicyState, now: float) -> PolicyState:
 def stood_long(policy: Policy, state: PolicyState, level: str, for_seconds: float, now: float) -> bool:
     """Whether a level that was entered from below stood longer than a wrong entry takes to show.
 
-    A wrong entry shows once evidence is gathered and the rule's duration and the cool-down are over; the gap before
-    the next try comes on top, so that a level that is lost again and again never looks as if it had stood.
+    A wrong entry shows once evidence is gathered and the rule's duration is over, and the limits on changes may keep
+    it for a day more; the gap before the next try comes on top, so that a level that is lost again and again never
+    looks as if it had stood.
     """
     if state.raised_at is None:
         return False
     trial = next((one for one in state.trials if one.level == level), None)
     signals = policy.signals
     shows = signals.settle_seconds + 2 * signals.max_evidence_seconds + for_seconds
-    return now - state.raised_at > shows + policy.guardrails.cooldown_seconds + probe_gap(policy, trial)
+    return now - state.raised_at > shows + DAY_SECONDS + probe_gap(policy, trial)

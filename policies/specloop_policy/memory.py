@@ -43,12 +43,11 @@ def probe_lost(policy: Policy, state: PolicyState, level: Level, now: float) -> 
     return replace(with_loss(policy, state, level.name, now), probe=None)
 
 
-def probe_won(policy: Policy, state: PolicyState, level: Level, replicas: int, now: float) -> PolicyState:
-    """The probed level becomes the level; with one replica that has happened already."""
+def probe_won(policy: Policy, state: PolicyState, level: Level, now: float) -> PolicyState:
+    """The probed level becomes the level, which counts as a change even where the one replica runs it already."""
     started = state.probe.started_at if state.probe is not None else now
-    if replicas > 1:
-        state = with_change(policy, state, now)
-    return replace(state, level=level.name, changed_at=started, raised_at=started, holds_since=(), probe=None)
+    state = with_change(policy, state, now)
+    return replace(state, level=level.name, changed_at=started, raised_at=now, holds_since=(), probe=None)
 
 
 def forced(state: PolicyState, to: Level, by: str, now: float) -> PolicyState:

@@ -96,7 +96,7 @@ def _objections(situation: Situation) -> tuple[str | None, str | None]:
         judgement = judge(rule.when, situation.evidence.spans, situation.economics)
         if judgement.truth is Truth.HOLDS:
             return f"rule {rule.name} would lower it: {judgement.text}", None
-        if judgement.truth is Truth.INCONCLUSIVE and (rule.when.acceptance or rule.when.gain):
+        if judgement.truth is Truth.INCONCLUSIVE and (rule.when.acceptance or rule.when.gain or rule.when.coverage):
             waiting = waiting or judgement.text
     return None, waiting
 

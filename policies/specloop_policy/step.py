@@ -11,7 +11,7 @@ from specloop_policy import memory
 from specloop_policy.decision import ActionName, Decision, Inputs, PolicyState
 from specloop_policy.evidence import clock, gather, without
 from specloop_policy.faults import find_faults
-from specloop_policy.guardrails import blocked, find_trial, probe_gap, probe_left, quarantine_of
+from specloop_policy.guardrails import DAY_SECONDS, blocked, find_trial, probe_gap, probe_left, quarantine_of
 from specloop_policy.ladder import Level
 from specloop_policy.model import ActionType
 from specloop_policy.observation import Observation, Outcome, Window
@@ -56,18 +56,19 @@ def fresh(level: str | None, at: float) -> PolicyState:
     return PolicyState(level=level, changed_at=at)
 
 
-def level_before(state: PolicyState, decision: Decision) -> str | None:
-    """The level that a decision leaves: the probed one when a probe ends where it began."""
+def level_before(state: PolicyState, observation: Observation, decision: Decision) -> str | None:
+    """The level that a decision leaves: the probed one when a probe ends where it began, what runs at the first look."""
     if state.probe is not None and decision.level == state.level:
         return state.probe.level
-    return state.level
+    return observation.workload.level if state.level is None else state.level
 
 
 def if_it_lasts(policy: Policy, state: PolicyState, observation: Observation, inputs: Inputs, now: float) -> Decision:
     """What the same evidence leads to once every duration and count that the policy asks for has been met."""
-    long_ago = now - 100.0 * policy.guardrails.probe.max_seconds
+    oldest = min((one.start for one in observation.windows), default=now)
+    long_ago = oldest - 100.0 * max(DAY_SECONDS, policy.guardrails.probe.max_seconds)
     counted = sum(one.finished_requests for one in observation.windows if one.outcome is Outcome.MEASURED)
-    enough = max(1, min(policy.signals.min_requests, int(counted)))
+    enough = min(policy.signals.min_requests, int(counted)) or policy.signals.min_requests
     policy = replace(policy, signals=policy.signals.model_copy(update={"min_requests": enough}))
     seen = _seen(state, observation, now)
     ripe = replace(
@@ -205,7 +206,8 @@ class _Tick:
             state = self.state if not self.observation.windows else replace(self.state, holds_since=())
             return self._hold(f"{evidence.outcome}: {reason}"), state
         held = held_rules(situation)
-        state = replace(self.state, holds_since=tuple((one.rule.name, one.since) for one in held))
+        since = tuple([(one.rule.name, one.since) for one in held])
+        state = self.state if since == self.state.holds_since else replace(self.state, holds_since=since)
         return self._remembered(self._moved(situation, state, held), state)
 
     def _moved(self, situation: Situation, state: PolicyState, held: tuple[Held, ...]) -> Answer:
@@ -215,24 +217,32 @@ class _Tick:
         if down is not None and down.veto is None and limit is None:
             decision = self._moving(ACTION_NAMES[down.held.rule.action.type], situation, down)
             return decision, memory.lowered(self.policy, state, down.to, down.held.rule.for_seconds, self.now)
-        up = None if down is not None else choose_raising(situation, held)
-        if limit is None and not situation.faults:
+        up = None if down is not None else self._patient(state, situation, choose_raising(situation, held))
+        if down is None and limit is None and not situation.faults:
             if up is not None and up.veto is None:
                 return self._raised(state, situation, up)
-            if up is None and down is None and (tried := due(situation, state)) is not None:
+            tried = due(situation, state)
+            if tried is not None:
                 return self._trying(state, *tried)
         return self._kept(situation, held, down or up, limit), state
 
+    def _patient(self, state: PolicyState, situation: Situation, up: Move | None) -> Move | None:
+        """The move up, held back while the gap after its last loss is not over."""
+        trial = None if up is None else find_trial(state, up.to)
+        if up is None or up.veto is not None or trial is None:
+            return up
+        if probe_left(self.policy, state, up.to, situation.evidence.at) <= 0.0:
+            return up
+        gap = probe_gap(self.policy, trial)
+        return replace(
+            up, veto=f"{up.to.name} was lost {trial.losses} times in a row and is tried again {gap:.0f} s after"
+        )
+
     def _raised(self, state: PolicyState, situation: Situation, move: Move) -> Answer:
-        """Raise the level; one that was entered before and lost is only probed, after a growing gap."""
-        trial = find_trial(state, move.to)
-        if trial is None:
+        """Raise the level; one that was entered before and lost is only probed."""
+        if find_trial(state, move.to) is None:
             decision = self._moving(ActionName.STEP_UP, situation, move)
             return decision, memory.raised(self.policy, state, move.to, self.now)
-        if probe_left(self.policy, state, move.to, situation.evidence.at) > 0.0:
-            gap = probe_gap(self.policy, trial)
-            why = f"{move.to.name} was lost {trial.losses} times in a row and is tried again {gap:.0f} s after"
-            return self._hold(f"{found(move.held)}, but {why}", move.held.rule.name), state
         decision = self._moving(ActionName.PROBE, situation, move)
         return decision, memory.probing(self.policy, state, move.to, self.now)
 
@@ -279,8 +289,7 @@ class _Tick:
             return self._hold(f"the probe of {level.name} is won, but {limit}", PROBE_RULE), self.state
         reason = f"the probe of {level.name} is won: {verdict.reason}: from {base.name} to {level.name}"
         decision = Decision(ActionName.STEP_UP, level.name, reason, PROBE_RULE, gain_percent=verdict.gain_percent)
-        replicas = self.observation.workload.replicas
-        return decision, memory.probe_won(self.policy, self.state, level, replicas, self.now)
+        return decision, memory.probe_won(self.policy, self.state, level, self.now)
 
     def _kept(self, situation: Situation, held: tuple[Held, ...], move: Move | None, limit: str | None) -> Decision:
         """Say why nothing happens: a veto, a limit, a duration that is not over, or simply no reason to."""

@@ -6,6 +6,7 @@ The servers' clock runs faster than the wall's, and the loop's with it; duration
 import asyncio
 import contextlib
 import json
+import signal
 import socket
 import sys
 import time
@@ -21,12 +22,13 @@ from rich.table import Table
 from rich.text import Text
 
 from specloop_cli import demo_traffic
+from specloop_cli.errors import InputError
 from specloop_cli.output import Format, console, print_document
 from specloop_control.clock import FastClock
-from specloop_control.process import EngineSpec, ProcessActuator
+from specloop_control.process import EngineGone, EngineSlow, EngineSpec, Output, ProcessActuator
 from specloop_control.scrape import Scraper
 from specloop_control.tick import Controller
-from specloop_engine.configuration import to_config
+from specloop_engine.configuration import ConfigurationError, to_config
 from specloop_engine.history import History
 from specloop_policy.acceptance import Pool
 from specloop_policy.decision import Decision, Inputs
@@ -47,9 +49,38 @@ POLL_SECONDS = 2.0
 """How often a change under way is looked at, on the servers' clock: ten times a second on the wall's."""
 
 
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+"""Signals that end the demo as Ctrl-C does, servers and all."""
+
+
 def run(policy: Policy, phases: Sequence[Phase], seed: int, output: Format) -> int:
-    """Run the demo to its end, or until Ctrl-C; nothing is left running."""
-    return asyncio.run(_Demo(policy, phases, seed, output).run())
+    """Run the demo to its end, or until it is told to end; nothing is left running."""
+    try:
+        return asyncio.run(_run_until_told(_Demo(policy, phases, seed, output)))
+    except ConfigurationError as error:
+        raise InputError(f"{policy.name}: {error}") from error
+    except (EngineGone, EngineSlow) as error:
+        level = policy.ladder.levels[0].name
+        raise InputError(f"{policy.name}: a simulated server at {level}: {error}; specloop demo --fast says more") from error
+
+
+async def _run_until_told(demo: "_Demo") -> int:
+    """Run the demo; 128 + n where signal n ended it."""
+    told: list[int] = []
+    task = asyncio.ensure_future(demo.run())
+
+    def tell(number: int) -> None:
+        told.append(number)
+        task.cancel()
+
+    for number in ENDING:
+        asyncio.get_running_loop().add_signal_handler(number, tell, number)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if told:
+            return 128 + told[0]
+        raise
 
 
 @dataclass(slots=True)
@@ -124,6 +155,13 @@ class _Clients:
                 task.add_done_callback(self._tasks.discard)
             await asyncio.sleep(0.02)
 
+    async def stop(self) -> None:
+        """Hang up on every server, so that none of them has to wait for an answer to be read."""
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     def _least_busy(self) -> str | None:
         serving = [name for name, one in self._actuator.engines.items() if one.phase is ProcessPhase.SERVING]
         return min(serving, key=lambda name: self._busy[name], default=None)
@@ -185,7 +223,7 @@ class _Demo:
             "SPECLOOP_SIM_SEED": str(self._seed),
         }
         specs = [
-            EngineSpec(f"server-{place}", f"http://127.0.0.1:{port}", _command(port), environment, quiet=True)
+            EngineSpec(f"server-{place}", f"http://127.0.0.1:{port}", _command(port), environment, Output.NOWHERE)
             for place, port in enumerate(_free_ports(demo_traffic.REPLICAS))
         ]
         return ProcessActuator(
@@ -226,6 +264,7 @@ class _Demo:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await clients.stop()
         return clients.answered
 
     def _phase(self) -> Phase:

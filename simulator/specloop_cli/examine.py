@@ -8,13 +8,15 @@ it stays whatever the wrong fields may have meant; what comes and goes with them
 import copy
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
 
-from specloop_cli.wording import EMPTY, Flaw, intended, schema_at
+from specloop_cli.candidates import candidates
+from specloop_cli.tree import ABSENT, Absent, get, has_parent, put
+from specloop_cli.wording import EMPTY, Flaw, intended
 from specloop_cli.yaml_file import Where
 from specloop_policy.contradictions import CHECKS, Contradiction
 from specloop_policy.model import SpecPolicy
@@ -23,13 +25,6 @@ MAX_FLAWS = 100
 """Wrong fields beyond which contradictions are not worth looking for."""
 MAX_ROUNDS = 200
 """Replacements tried before giving up on contradictions; each mends one more field or its parent."""
-
-
-class Absent:
-    """Stands for a field that is not there."""
-
-
-ABSENT = Absent()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,26 +146,26 @@ class _Mending:
         while where and where in self.instead and self.tried[where] >= len(self.instead[where]):
             where = where[:-1]  # nothing fits here, so the mistake is in what is around it
         if where not in self.instead:
-            values = _candidates(where, flaw if where == flaw.where else None, self.data)
+            values = candidates(where, flaw if where == flaw.where else None, self.data)
             self._replace(where, values)
         elif where:
-            _put(self.data, where, self.instead[where][self.tried[where]])
+            put(self.data, where, self.instead[where][self.tried[where]])
             self.tried[where] += 1
 
     def _take_out(self, flaw: Flaw) -> None:
         """Drop an unknown field; where it looks like a known one, that one gets its value."""
-        value = _get(self.data, flaw.where)
+        value = get(self.data, flaw.where)
         self._forget(flaw.where)
         self.flaws = [
             one for one in self.flaws if one.where == flaw.where or one.where[: len(flaw.where)] != flaw.where
         ]
-        _put(self.data, flaw.where, ABSENT)
+        put(self.data, flaw.where, ABSENT)
         meant = intended(flaw)
         if meant is not None:
             where = (*flaw.where[:-1], meant)
-            if isinstance(_get(self.data, where), Absent):
+            if isinstance(get(self.data, where), Absent):
                 self.moved[where] = flaw.where
-                self._replace(where, [value, *_candidates(where, None, self.data)])
+                self._replace(where, [value, *candidates(where, None, self.data)])
 
     def _forget(self, where: Where) -> None:
         """What was mended inside a field does not matter once the field itself is replaced."""
@@ -181,7 +176,7 @@ class _Mending:
         self._forget(where)
         self.instead[where] = values
         self.tried[where] = 1
-        self.data = _put(self.data, where, values[0])
+        self.data = put(self.data, where, values[0])
 
 
 def _related(one: Where, other: Where) -> bool:
@@ -209,8 +204,8 @@ def _contradictions(mending: _Mending, turn: int) -> dict[tuple[str, Where], Con
     """Contradictions when every mended field has its value of this turn."""
     data = copy.deepcopy(mending.data)
     for where, values in mending.instead.items():
-        if _has_parent(data, where):
-            data = _put(data, where, values[turn % len(values)])
+        if has_parent(data, where):
+            data = put(data, where, values[turn % len(values)])
     policy = validate(data)
     if not isinstance(policy, SpecPolicy):
         policy = _as_far_as_valid(mending, turn)
@@ -222,120 +217,10 @@ def _as_far_as_valid(mending: _Mending, turn: int) -> SpecPolicy:
     data = mending.data
     policy = validate(data)
     for where, values in mending.instead.items():
-        if not _has_parent(data, where):
+        if not has_parent(data, where):
             continue
-        changed = _put(copy.deepcopy(data), where, values[turn % len(values)])
+        changed = put(copy.deepcopy(data), where, values[turn % len(values)])
         if isinstance(valid := validate(changed), SpecPolicy):
             data, policy = changed, valid
     assert isinstance(policy, SpecPolicy)  # mended to the end
     return policy
-
-
-LIMITS: Mapping[str, list[Any]] = {
-    "acceptance": [{"belowPercent": 40}],
-    "coverage": [{"belowPercent": 40}],
-    "gain": [{"belowPercent": 0}],
-    "kvCache": [{"abovePercent": 90}],
-    "running": [{"above": 1}],
-    "when": [{"running": {"above": 1}}],
-}
-"""Valid values of parts whose schema alone does not say what is valid."""
-
-
-def _candidates(where: Where, flaw: Flaw | None, data: Any) -> list[Any]:
-    """Values that a wrong field may have meant, the first one of them harmless."""
-    last = where[-1] if where else ""
-    value = _get(data, where)
-    if last in LIMITS:
-        return LIMITS[str(last)]
-    if flaw is not None and flaw.kind == "value_error" and isinstance(value, dict) and "when" in value:
-        return [{**value, "when": LIMITS["when"][0]}]
-    names = _names(data)
-    if last in ("drafters", "levels", "rules"):
-        drafters = [{"name": name, "method": "mtp"} for name in names[:16]]
-        return [ABSENT, drafters] if last == "drafters" and drafters else [ABSENT]
-    if last in ("name", "level", "drafter"):
-        return [_unused(where, names), "disabled", *names]
-    if isinstance(last, int):
-        return [_sample(schema_at(where), name) for name in (_unused(where, names), "disabled", *names)]
-    return _samples(schema_at(where), _unused(where, names))
-
-
-def _unused(where: Where, names: list[str]) -> str:
-    """A name that differs from field to field and from every name in the policy."""
-    place = "-".join(str(key) for key in where if isinstance(key, int)) or "0"
-    return next(name for n in range(len(names) + 1) if (name := f"unnamed-{place}-{n}") not in names)
-
-
-def _names(data: Any) -> list[str]:
-    """Every text that names a level or a drafter somewhere in the policy."""
-    found: dict[str, None] = {}
-
-    def collect(value: Any) -> None:
-        if isinstance(value, dict):
-            found.update(
-                (inner, None)
-                for key, inner in value.items()
-                if key in ("name", "level", "drafter") and isinstance(inner, str)
-            )
-        for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-            collect(inner)
-
-    if isinstance(data, dict):
-        collect(data.get("spec"))
-    return list(found)[:64]
-
-
-def _samples(schema: Mapping[str, Any], name: str) -> list[Any]:
-    """Valid values of a schema, all of them where they are few."""
-    if "enum" in schema:
-        return list(schema["enum"])
-    if schema.get("type") == "integer":
-        low, high = schema["minimum"], schema["maximum"]
-        return list(range(low, high + 1)) if high - low < 16 else [schema.get("default", low), low, high]
-    if schema.get("type") == "boolean":
-        return [False, True]
-    return [_sample(schema, name)]
-
-
-def _sample(schema: Mapping[str, Any], name: str) -> Any:
-    """A valid list, mapping or text of a schema, called `name` where it has a name."""
-    if schema.get("type") == "array":
-        return []
-    if "additionalProperties" in schema:
-        return {"label": "value"}
-    if schema.get("type") == "object":
-        fields = {field: schema["properties"][field] for field in schema.get("required", ())}
-        return {
-            field: LIMITS[field][0] if field in LIMITS else _samples(inner, name)[0] for field, inner in fields.items()
-        }
-    return "0.6" if schema.get("maxLength") == 3 else name
-
-
-def _get(data: Any, where: Where) -> Any:
-    for key in where:
-        try:
-            data = data[key]
-        except (KeyError, IndexError, TypeError):
-            return ABSENT
-    return data
-
-
-def _has_parent(data: Any, where: Where) -> bool:
-    """Whether a value can be put there: a list must be long enough."""
-    parent = _get(data, where[:-1])
-    if isinstance(parent, list):
-        return isinstance(where[-1], int) and where[-1] < len(parent)
-    return not where or isinstance(parent, dict)
-
-
-def _put(data: Any, where: Where, value: Any) -> Any:
-    """The data with one value replaced; in place, but for the root."""
-    if not where:
-        return copy.deepcopy(value)
-    parent = _get(data, where[:-1])
-    if isinstance(value, Absent):
-        parent.pop(where[-1], None)
-    else:
-        parent[where[-1]] = copy.deepcopy(value)
-    return data

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from specloop_cli.errors import InputError, cannot
-from specloop_cli.output import Format, console, print_document
+from specloop_cli.output import Format, print_document
 from specloop_cli.policy_file import load_policy
-from specloop_engine.page import PageError
+from specloop_engine.page import MAX_CHARACTERS, PageError
 from specloop_engine.reader import read_sample
 from specloop_engine.sample import Sample
 from specloop_engine.window import difference
 from specloop_policy.acceptance import Pool
-from specloop_policy.decision import Decision, Inputs
+from specloop_policy.decision import ActionName, Decision, Fault, Inputs, PolicyState
 from specloop_policy.evidence import Evidence, gather
 from specloop_policy.faults import find_faults
-from specloop_policy.ladder import DISABLED, Drafter, Ladder, Method, derive_ladder, matching
+from specloop_policy.ladder import DISABLED, Drafter, Ladder, Level, Method, derive_ladder, matching
 from specloop_policy.model import SpecPolicy
 from specloop_policy.observation import Observation, Outcome, Window, Workload
 from specloop_policy.policy import Policy, PolicyError, resolve
@@ -26,6 +26,12 @@ from specloop_policy.step import fresh, if_it_lasts, step
 
 ONE_POD = "engine"
 """Name of the pod when pages are given without one."""
+
+SHORTEST_SECONDS = 0.001
+"""Clocks and the arithmetic on them tell shorter spans from none at all no more."""
+
+LONGEST_SECONDS = 366.0 * 86400.0
+"""A year: no process is compared with itself over more."""
 
 DECIDABLE = (Outcome.MEASURED, Outcome.OFF)
 
@@ -41,15 +47,20 @@ class Pages:
 
 def run(policy_file: str, metrics: Sequence[str], elapsed: float, level: str | None, output: Format) -> int:
     """Print what the policy makes of the pages; always answers 0 when it can be said."""
-    if not (math.isfinite(elapsed) and elapsed > 0.0):
-        raise InputError(f"--elapsed {elapsed:g}: must be a number of seconds above 0, the time between the two pages")
+    if not SHORTEST_SECONDS <= elapsed <= LONGEST_SECONDS:
+        span = f"above 0 and at most {LONGEST_SECONDS:.0f}"
+        raise InputError(f"--elapsed {elapsed:g}: must be seconds {span}, the time between the two pages")
+    if [policy_file, *(_named(one)[1] for one in metrics)].count("-") > 1:
+        raise InputError("-: standard input can be read only once; give all other files by name")
     document = load_policy(policy_file)
     pages = read_pages(metrics, elapsed)
     answer = explain(document, pages, elapsed, level)
     if output is Format.JSON:
         print_document(answer)
     else:
-        show(answer)
+        from specloop_cli import explain_text  # JSON does without
+
+        explain_text.show(answer)
     return 0
 
 
@@ -63,10 +74,9 @@ def read_pages(metrics: Sequence[str], elapsed: float) -> tuple[Pages, ...]:
         raise InputError("--metrics: give two pages of one process, --metrics BEFORE --metrics AFTER")
     for pod, names in files.items():
         if len(names) != 2:
+            pages = "1 page" if len(names) == 1 else f"{len(names)} pages"
             of = "" if pod == ONE_POD else f" of pod {pod}"
-            raise InputError(f"--metrics: {len(names)} page{of}, and two are needed: the one before and the one after")
-    if sum(names.count("-") for names in files.values()) > 1:
-        raise InputError("--metrics -: standard input can be read only once")
+            raise InputError(f"--metrics: {pages}{of}, and two are needed: the one before and the one after")
     texts = {pod: [_read(name) for name in names] for pod, names in files.items()}
     starts = [_sample(names[1], texts[pod][1], 0.0).process_start for pod, names in files.items()]
     # Pages have no clock: the span is laid well after the start of every process, so that none is settling.
@@ -85,10 +95,12 @@ def _named(argument: str) -> tuple[str, str]:
 
 
 def _read(name: str) -> bytes:
+    """What a file holds, as far as a page may be long: a device may have no end."""
     if name == "-":
-        return sys.stdin.buffer.read()
+        return sys.stdin.buffer.read(MAX_CHARACTERS + 1)
     try:
-        return Path(name).read_bytes()
+        with Path(name).open("rb") as file:
+            return file.read(MAX_CHARACTERS + 1)
     except OSError as error:
         raise cannot("read", name, error) from error
     except ValueError as error:
@@ -104,23 +116,39 @@ def _sample(name: str, text: bytes, at: float) -> Sample:
 
 def explain(document: SpecPolicy, pages: Sequence[Pages], elapsed: float, level: str | None) -> Mapping[str, Any]:
     """The answer as cli.md has it: the window, each pod's own, the decision now and if the evidence lasts."""
-    windows = [difference(one.pod, one.before, one.after) for one in pages]
     policy = _whole_window(_resolved(document, pages, level), elapsed)
-    name = _level(policy.ladder, pages, windows, level)
-    tagged = tuple(_tagged(window, name) for window in windows)
+    name = _level(policy.ladder, pages, level, derived=document.spec.levels is None)
+    windows = _windows(pages, policy.ladder.find(name), told=level is not None)
     now = max(one.after.at for one in pages)
-    observation = Observation(tagged, Workload(name, len(tagged), _setting(pages)))
     state = fresh(name, now - elapsed - policy.signals.settle_seconds)
-    evidence = gather(policy, tagged, name or "", state.changed_at, now)
-    decided, _ = step(policy, state, observation, Inputs(), now)
-    later = if_it_lasts(policy, state, observation, Inputs(), now)
+    evidence = gather(policy, windows, name or "", state.changed_at, now)
+    faults = find_faults(policy, evidence)
+    decided, later = _decisions(policy, state, Observation(windows, Workload(name, len(windows))), evidence, now)
     return {
         "policy": policy.name,
-        "pods": [_pod(policy, window, evidence) for window in tagged],
-        "window": _window(policy, evidence, elapsed),
+        "pods": [_pod(policy, window, evidence, faults) for window in windows],
+        "window": _window(policy, evidence, elapsed, faults),
         "now": _decision(decided),
         "ifItLasts": {**_decision(later), "afterSeconds": later.after_seconds},
     }
+
+
+def _windows(pages: Sequence[Pages], level: Level | None, *, told: bool = False) -> tuple[Window, ...]:
+    """The window of each pod at a level, whose K says what pages leave open; `told`: somebody says it is this one."""
+    levels = [] if level is None else [level.name]
+    tokens = level.tokens if level is not None and (told or level.speculates) else None
+    return tuple(difference(one.pod, one.before, one.after, levels=levels, tokens=tokens) for one in pages)
+
+
+def _decisions(
+    policy: Policy, state: PolicyState, observation: Observation, evidence: Evidence, now: float
+) -> tuple[Decision, Decision]:
+    """The decision now, and what the same evidence leads to if it lasts."""
+    if state.level is None:  # pages that show neither what runs nor anything to decide on
+        hold = Decision(ActionName.HOLD, None, f"{evidence.outcome}: {evidence.reason}")
+        return hold, hold
+    decided, _ = step(policy, state, observation, Inputs(), now)
+    return decided, if_it_lasts(policy, state, observation, Inputs(), now)
 
 
 def _resolved(document: SpecPolicy, pages: Sequence[Pages], level: str | None) -> Policy:
@@ -146,28 +174,38 @@ def _whole_window(policy: Policy, elapsed: float) -> Policy:
     return replace(policy, signals=policy.signals.model_copy(update=update))
 
 
-def _level(ladder: Ladder, pages: Sequence[Pages], windows: Sequence[Window], asked: str | None) -> str | None:
-    """The level that the pages are about: the one asked for, else the only one that fits what they show."""
+def _level(ladder: Ladder, pages: Sequence[Pages], asked: str | None, *, derived: bool) -> str | None:
+    """The level that the pages are about: the one asked for, else the only one that fits what they show.
+
+    None where it cannot be told and need not be, since the pages say nothing that a decision could rest on.
+    """
     levels = ", ".join(ladder.names())
     if asked is not None:
         if ladder.find(asked) is None:
             raise InputError(f"--level {asked}: no level of the ladder is called that; levels: {levels}")
         return asked
-    if all(window.outcome is Outcome.OFF for window in windows):
+    if all(window.outcome is Outcome.OFF for window in _windows(pages, None)):
         return DISABLED.name
     shown = {one.after.tokens for one in pages if one.after.dialect is not None}
-    decidable = any(window.outcome in DECIDABLE for window in windows)
-    if len(shown) == 1 and (tokens := next(iter(shown))) is not None:
-        fitting = _fitting(ladder, tokens)
-        if len(fitting) == 1:
-            return fitting[0]
-        if decidable:
-            fits = "several levels fit" if fitting else "no level fits"
-            raise InputError(f"the pages show K = {tokens}, which {fits}: say --level (levels: {levels})")
-    if decidable:
-        what = "different K" if len(shown) > 1 else "no K"
-        raise InputError(f"the pages show {what}: say --level (levels: {levels})")
-    return None
+    found = [] if len(shown) != 1 or None in shown else _fitting(ladder, max(one or 0 for one in shown))
+    if len(found) == 1:
+        return found[0]
+    if not _decidable(ladder, pages):
+        return None
+    if len(shown) > 1:
+        what = "different K on different pods"
+    elif None in shown:
+        what = "no K"
+        levels += ", or k1 to k8 for a draft model" if derived else ""
+    else:
+        what = f"K = {shown.pop()}, which {'several levels fit' if found else 'no level fits'}"
+    raise InputError(f"the pages show {what}: say --level (levels: {levels})")
+
+
+def _decidable(ladder: Ladder, pages: Sequence[Pages]) -> bool:
+    """Whether a decision could rest on the pages if their level were known; V0's say nothing without it."""
+    levels = (None, *(level for level in ladder.levels if level.speculates))
+    return any(window.outcome in DECIDABLE for level in levels for window in _windows(pages, level))
 
 
 def _fitting(ladder: Ladder, tokens: int) -> list[str]:
@@ -177,30 +215,24 @@ def _fitting(ladder: Ladder, tokens: int) -> list[str]:
     return [ladder.levels[0].name] if ladder == derived else found
 
 
-def _tagged(window: Window, level: str | None) -> Window:
-    if level == DISABLED.name and window.outcome is Outcome.MEASURED:
-        return replace(window, level=level, outcome=Outcome.OFF, tokens=0)
-    return replace(window, level=level or "")
-
-
-def _setting(pages: Sequence[Pages]) -> str:
-    shown = sorted({one.after.tokens for one in pages if one.after.tokens is not None})
-    return "K = " + ", ".join(map(str, shown)) if shown else "no K is shown"
-
-
-def _pod(policy: Policy, window: Window, evidence: Evidence) -> Mapping[str, Any]:
+def _pod(policy: Policy, window: Window, evidence: Evidence, faults: Sequence[Fault]) -> Mapping[str, Any]:
     """One pod's window; as thin as the whole when that is thin."""
     outcome = window.outcome
     if outcome is Outcome.MEASURED and evidence.outcome is Outcome.THIN:
         outcome = Outcome.THIN
     pool = Pool((window,), window.seconds, policy.signals.design_effect) if window.outcome in DECIDABLE else None
-    return {"pod": window.pod, "reason": window.reason, **_figures(policy, outcome, window.seconds, pool), "faults": []}
+    return {
+        "pod": window.pod,
+        "reason": window.reason,
+        **_figures(policy, outcome, window.seconds, pool),
+        "faults": sorted(fault.name for fault in faults if not fault.pods or window.pod in fault.pods),
+    }
 
 
-def _window(policy: Policy, evidence: Evidence, elapsed: float) -> Mapping[str, Any]:
+def _window(policy: Policy, evidence: Evidence, elapsed: float, faults: Sequence[Fault]) -> Mapping[str, Any]:
     pool = Pool(evidence.windows, elapsed, policy.signals.design_effect) if evidence.windows else None
-    faults = sorted({fault.name for fault in find_faults(policy, evidence)})
-    return {**_figures(policy, evidence.outcome, elapsed, pool), "faults": faults}
+    figures = _figures(policy, evidence.outcome, elapsed, pool)
+    return {**figures, "faults": sorted({fault.name for fault in faults})}
 
 
 def _figures(policy: Policy, outcome: Outcome, elapsed: float, pool: Pool | None) -> dict[str, Any]:
@@ -240,43 +272,3 @@ def _decision(decision: Decision) -> dict[str, Any]:
         "rule": decision.rule,
         "reason": decision.reason,
     }
-
-
-def show(answer: Mapping[str, Any]) -> None:
-    """The answer for people."""
-    from rich.table import Table
-
-    out = console()
-    pods = answer["pods"]
-    rows = [answer["window"], *(pods if len(pods) > 1 else [])]
-    table = Table(box=None, pad_edge=False)
-    for heading in ("pod", "outcome", "requests", "drafts", "acceptance", "by position", "coverage", "faults"):
-        table.add_column(heading)
-    for row in rows:
-        table.add_row(
-            row.get("pod", "all"),
-            row["outcome"],
-            _shown(row["finishedRequests"]),
-            _shown(row["drafts"]),
-            _interval(row["acceptanceRate"], row["acceptanceRateInterval"]),
-            " ".join(f"{share:.2f}" for share in row["survival"]),
-            _shown(row["coverage"]),
-            " ".join(row["faults"]),
-        )
-    out.print(table)
-    for title, key in (("now", "now"), ("if it lasts", "ifItLasts")):
-        decision = answer[key]
-        out.print(f"{title:12} {decision['action']} {decision['level'] or ''}".rstrip())
-        out.print(f"{'':12} {decision['reason']}")
-
-
-def _shown(value: object) -> str:
-    if value is None:
-        return "unknown"
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
-
-
-def _interval(rate: object, interval: object) -> str:
-    if not isinstance(rate, float) or not isinstance(interval, list):
-        return "unknown"
-    return f"{100 * rate:.0f} % ({100 * interval[0]:.0f} to {100 * interval[1]:.0f} %)"

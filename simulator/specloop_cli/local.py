@@ -12,6 +12,7 @@ from specloop_cli.errors import InputError
 from specloop_cli.output import Format, print_document
 from specloop_cli.policy_file import load_policy
 from specloop_control.local import LocalError, prepare, run_local
+from specloop_control.process import Output
 from specloop_policy.decision import ActionName, Decision
 from specloop_policy.model import SpecPolicySpec, TargetRef
 from specloop_policy.observation import Outcome
@@ -38,7 +39,10 @@ def run(
     teller = _Teller(recommend)
     teller.say(f"ladder {', '.join(setup.policy.ladder.names())}; running {setup.level.name}; watching {setup.url}")
     try:
-        code = asyncio.run(run_local(setup, teller, drain_seconds=drain_seconds, start_seconds=start_seconds))
+        engine_output = Output.STDERR if output is Format.JSON else Output.SAME
+        code = asyncio.run(
+            run_local(setup, teller, drain_seconds=drain_seconds, start_seconds=start_seconds, output=engine_output)
+        )
     except LocalError as error:
         raise InputError(str(error)) from error
     if output is Format.JSON:
@@ -86,6 +90,10 @@ class _Teller:
                 "reason": decision.reason,
             }
         )
+
+    def ended(self, why: str) -> None:
+        """Tell that the engine is gone."""
+        self.say(why)
 
     def say(self, text: str) -> None:
         """One line on stderr, where the engine's own log is not mistaken for it."""

@@ -37,7 +37,13 @@ def console(*, stderr: bool = False) -> "Console":
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError(errno.EPIPE, "nobody reads the output any more")
 
-    return QuietConsole(stderr=stderr, markup=False, highlight=False, soft_wrap=True)
+    return QuietConsole(
+        stderr=stderr,
+        color_system=None if os.environ.get("NO_COLOR") else "auto",  # rich itself would go on with bold and dim
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def print_document(value: object) -> None:

@@ -44,7 +44,6 @@ def errors(document: Document) -> Iterator[Mistake]:
 
 def warnings(document: Document, policy: SpecPolicy) -> Iterator[Mistake]:
     """What is allowed in a valid policy and yet hardly meant."""
-    yield from _weekdays(document, policy)
     yield from _perhaps_missing(document)
     yield from _idle_drafters(document, policy)
     yield from _failing_levels(document, policy)
@@ -79,9 +78,7 @@ def _entries(data: Any, field: str) -> Iterator[dict[str, Any]]:
 
 
 def _cron(document: Document, where: Where, cron: str) -> Iterator[Mistake]:
-    from zoneinfo import ZoneInfo
-
-    from apscheduler.triggers.cron import CronTrigger  # a quarter of a second, for the few with schedules
+    from specloop_policy.schedules import triggers  # a quarter of a second, for the few with schedules
 
     count = len(cron.split())
     if count != 5:
@@ -89,11 +86,14 @@ def _cron(document: Document, where: Where, cron: str) -> Iterator[Mistake]:
         yield _mistake(document, where, f"{cron!r} has {count} fields and needs five", hint)
         return
     try:
-        CronTrigger.from_crontab(cron, timezone=ZoneInfo("Etc/UTC"))
+        comes = bool(triggers(cron, "Etc/UTC"))
     except (ValueError, OverflowError) as error:
-        hint = "minute, hour, day of month, month, day of week; weekdays by name, mon to sun"
+        hint = "minute, hour, day of month, month, day of week (0 to 7 from Sunday, or sun to sat)"
         reason = str(error).rpartition("': ")[2]
         yield _mistake(document, where, f"{cron!r} is no cron expression: {reason}", hint)
+        return
+    if not comes:
+        yield _mistake(document, where, f"{cron!r} never comes", "choose a day that the month has")
 
 
 def _time_zone(document: Document, where: Where, zone: str) -> Iterator[Mistake]:
@@ -133,17 +133,6 @@ def _perhaps_missing(document: Document) -> Iterator[Mistake]:
                 where,
                 f"whether there is a level {name!r} depends on what the target runs",
                 "list the levels to be sure",
-            )
-
-
-def _weekdays(document: Document, policy: SpecPolicy) -> Iterator[Mistake]:
-    for place, schedule in enumerate(policy.spec.schedules):
-        if re.search(r"[0-9]", schedule.cron.split()[-1].partition("/")[0]):
-            yield _mistake(
-                document,
-                ("spec", "schedules", place, "cron"),
-                "weekday 0 is Monday here, and Sunday in most crontabs",
-                "name the days: mon, tue, wed, thu, fri, sat, sun",
             )
 
 

@@ -11,7 +11,8 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from specloop_sim.engine import TEMPERATURE_EDGES, Draining, EngineModel, Refused
+from specloop_sim.counters import TEMPERATURE_EDGES
+from specloop_sim.engine import Draining, EngineModel, Refused
 from specloop_sim.families import histogram
 from specloop_sim.model_clock import ModelClock
 from specloop_sim.pacing import Answer, PacedEngine, Progress

@@ -16,8 +16,6 @@ from specloop_sim.luck import WHOLE, Spread, deal
 from specloop_sim.request import Request
 from specloop_sim.text import CHARACTERS, Kind, match_share, survival
 
-NO_DRAFT = -1
-
 
 @dataclass(frozen=True, slots=True)
 class Course:
@@ -25,9 +23,9 @@ class Course:
 
     emitted: NDArray[np.int64]
     """Tokens out before each step, and after the last: one entry more than there are steps."""
-    accepted: NDArray[np.int64] | None
-    """Drafts accepted in each step, those beyond the end of the text too, as vLLM counts; -1 where none was made.
-    None where nothing is drafted at all."""
+    rejected: NDArray[np.int64] | None = None
+    """How many of the K drafts were rejected in each step, K + 1 where none was made; drafts beyond the end of the text
+    are accepted or rejected too, as in vLLM.  None where nothing is drafted at all."""
 
     def __len__(self) -> int:
         return len(self.emitted) - 1
@@ -52,23 +50,27 @@ def course_of(request: Request, drafting: Drafting, start: int = 1, step: int = 
     """
     level = drafting.level
     if level.drafter is None or level.tokens == 0:
-        return Course(np.arange(start, max(start, request.output_tokens) + 1), None)
+        return Course(np.arange(start, max(start, request.output_tokens) + 1))
     numbers = deal(drafting.seed, request.id, step + 1 + request.output_tokens - start)
     chances = _Chances.of(request.kind, level.drafter.method, round(request.temperature, 2), level.tokens, drafting)
-    rejected = chances.rejected(numbers[step + 1 :], numbers[0])
-    return _cut(level.tokens - rejected, start, request.output_tokens)
+    return _cut(chances.rejected(numbers[step + 1 :], numbers[0]), level.tokens, start, request.output_tokens)
 
 
-def _cut(accepted: NDArray[np.int64], start: int, end: int) -> Course:
+def _cut(rejected: NDArray[np.int64], tokens: int, start: int, end: int) -> Course:
     """As many of these steps as it takes from token `start` to the end of the text."""
-    emitted = np.empty(len(accepted) + 1, np.int64)
+    emitted = np.empty(len(rejected) + 1, np.int64)
     emitted[0] = start
-    np.maximum(accepted, 0, out=emitted[1:])
-    emitted[1:] += 1
+    _yields(tokens).take(rejected, out=emitted[1:], mode="clip")
     np.add.accumulate(emitted, out=emitted)
     steps = int(emitted.searchsorted(end))
     emitted[steps] = max(start, end)
-    return Course(emitted[: steps + 1], accepted[:steps])
+    return Course(emitted[: steps + 1], rejected[:steps])
+
+
+@lru_cache
+def _yields(tokens: int) -> NDArray[np.int64]:
+    """Tokens that a step yields, by drafts rejected: what was accepted and one of the target's own."""
+    return np.array([*range(tokens + 1, 0, -1), 1])
 
 
 class _Chances:

@@ -14,34 +14,24 @@ What is left out.  Preemption: a request is admitted once the KV cache has room 
 runs, which a real engine cannot foresee.  Prefix caching, and the few tokens of KV that drafts take.
 """
 
-import math
-from bisect import bisect_left
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from itertools import accumulate
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from specloop_engine.sample import Dialect, Sample
-from specloop_engine.sample import Drafting as DraftingCounters
 from specloop_policy.ladder import DISABLED, LOOKUP_METHODS, Level
-from specloop_sim.course import NO_DRAFT, Course, Drafting, course_of
+from specloop_sim.counters import Counters
+from specloop_sim.course import Course, Drafting, course_of
 from specloop_sim.profile import Profile
 from specloop_sim.request import Finish, Finished, Request
 from specloop_sim.timeline import Array, Timeline
 
 LONGEST_RUN = 1024
 """Steps timed at once, at most."""
-
-TEMPERATURE_EDGES = tuple(tenth / 10 for tenth in range(21))
-
-
-def temperature_bucket(temperature: float) -> int:
-    """Place of the first edge at or above this temperature; one beyond the last edge when there is none."""
-    return bisect_left(TEMPERATURE_EDGES, temperature)
 
 
 class Refused(ValueError):
@@ -69,20 +59,6 @@ class Watcher(Protocol):
         """Steps are over: how long each took, tokens of answers and completed prompts, requests decoded."""
 
 
-@dataclass(slots=True)
-class Counters:
-    """What has been counted since the engine started."""
-
-    prompt_tokens: int = 0
-    generation_tokens: int = 0
-    first_tokens: int = 0
-    one_token_requests: int = 0
-    finished: dict[Finish, int] = field(default_factory=lambda: dict.fromkeys(Finish, 0))
-    steps: int = 0
-    busy_seconds: float = 0.0
-    """Time spent in steps."""
-
-
 @dataclass(slots=True, eq=False)
 class _Running:
     """A request in the batch: the steps that it takes part in, and how far it has been counted."""
@@ -91,16 +67,15 @@ class _Running:
     admitted: float
     prefill_start: int
     decode_start: int
+    end: int
+    """The step after its last one."""
+    chunks: list[int]
+    """Prompt tokens in each of the steps from `prefill_start` on."""
     course: Course
     first_token: float | None = None
     counted: int = 0
     """Decode steps whose drafts and tokens are in the counters."""
     over: bool = False
-
-    @property
-    def end(self) -> int:
-        """The step after its last one."""
-        return self.decode_start + len(self.course)
 
     def decoded(self, step: int) -> int:
         """Decode steps that are over when `step` is next."""
@@ -128,7 +103,7 @@ class EngineModel:
     ) -> None:
         self.profile = profile
         self.started = now
-        self.counters = Counters()
+        self.counters = Counters(level.tokens)
         self.kv_tokens = profile.kv_tokens(level)
         self.max_num_seqs = max_num_seqs or profile.max_num_seqs
         self.max_model_len = min(max_model_len or profile.max_model_len, self.kv_tokens)
@@ -162,9 +137,6 @@ class EngineModel:
         self._lasts: list[tuple[int, int, _Running]] = []
         """Steps in which requests end."""
         self._finished: deque[Finished] = deque()
-        self._accepted: NDArray[np.int64] = np.zeros(level.tokens + 1, np.int64)
-        """Drafts by how many of their tokens were accepted."""
-        self._temperatures = [0] * (len(TEMPERATURE_EDGES) + 1)
         self._draining = False
 
     @property
@@ -186,6 +158,8 @@ class EngineModel:
                 f"the request needs {request.total_tokens} tokens ({request.prompt_tokens} in the prompt), "
                 f"and the longest that this engine takes is {self.max_model_len}"
             )
+        if request.output_tokens < 1 or request.prompt_tokens < 0:
+            raise Refused(f"{request.prompt_tokens} tokens in and {request.output_tokens} out are no request")
         if request.id in self._ids:
             raise Refused(f"a request with the id {request.id} is under way already")
         self._ids.add(request.id)
@@ -196,6 +170,7 @@ class EngineModel:
 
     def advance(self, until: float) -> None:
         """Run every step that ends by `until`."""
+        self._admit()  # what has been submitted late
         while self._turn(until):
             pass
 
@@ -256,13 +231,14 @@ class EngineModel:
     def sample(self, at: float) -> Sample:
         """What its metrics page says at `at`, up to which it is run."""
         self.advance(at)
-        self._count_all()
+        for running in self._running.values():
+            self._count(running, self._step)
         counters = self.counters
         return Sample(
             at=at,
             dialect=Dialect.VLLM_V1,
             process_start=self.started,
-            drafting=self.drafting_counters(),
+            drafting=counters.drafting() if self.level.speculates else None,
             tokens=self.level.tokens,
             generation_tokens=float(counters.generation_tokens),
             prompt_tokens=float(counters.prompt_tokens),
@@ -274,29 +250,8 @@ class EngineModel:
             running=float(len(self._running)),
             waiting=float(self.waiting(at)),
             kv_cache_percent=100.0 * self.kv_used(),
-            temperatures=self.temperatures(at),
+            temperatures=counters.temperatures(request for arrival, _, request in self._queue if arrival <= at),
         )
-
-    def drafting_counters(self) -> DraftingCounters | None:
-        """Speculation's counters as they were last counted by `sample`; None when it is off."""
-        if not self.level.speculates:
-            return None
-        drafts = self._accepted.sum()
-        at_least = self._accepted[::-1].cumsum()[::-1][1:]
-        return DraftingCounters(
-            drafts=float(drafts),
-            draft_tokens=float(drafts * self.level.tokens),
-            accepted_tokens=float(at_least.sum()),
-            accepted_per_position=tuple(map(float, at_least)),
-        )
-
-    def temperatures(self, at: float) -> tuple[tuple[float, float], ...]:
-        """Requests that have arrived by `at`, by temperature: upper edge, requests at or below it."""
-        counts = self._temperatures.copy()
-        for arrival, _, request in self._queue:
-            if arrival <= at:
-                counts[temperature_bucket(request.temperature)] += 1
-        return tuple(zip((*TEMPERATURE_EDGES, math.inf), map(float, accumulate(counts)), strict=True))
 
     def _admit(self) -> None:
         while self._queue and self._queue[0][0] <= self._clock and len(self._running) < self.max_num_seqs:
@@ -304,23 +259,22 @@ class EngineModel:
                 return
             _, _, request = heappop(self._queue)
             self._head = None
-            self._temperatures[temperature_bucket(request.temperature)] += 1
+            self.counters.count_admission(request)
 
     def _lay_out(self, request: Request) -> bool:
         """Lay a request into the timeline from the next step on; False when the KV cache has no room for it."""
         if self._head is None:
             self._head = course_of(request, self._drafting)
         start, chunks = self._prompt_steps(request.prompt_tokens)
-        running = _Running(request, self._clock, start, start + len(chunks), self._head)
+        decode_start = start + len(chunks)
+        end = decode_start + len(self._head)
+        running = _Running(request, self._clock, start, decode_start, end, chunks, self._head)
         self._timeline.make_room(self._step, running.end)
         if self._promised + request.total_tokens > self.kv_tokens and not self._fits(running):
             return False
-        for step, tokens in enumerate(chunks, start):
-            self._timeline.tokens(step, step + 1)[0] += tokens
-        self._timeline.context(start, running.decode_start)[:] += request.prompt_tokens
-        self._timeline.yielded(running.decode_start - 1, running.decode_start)[0] += request.prompt_tokens + 1
-        self._add_decoding(running, running.decode_start, 1)
-        self._note_prompt(running.decode_start - 1, chunks[-1])
+        self._add_prompt(running, start, 1)
+        self._add_decoding(running, decode_start, 1)
+        self._note_prompt(decode_start - 1, chunks[-1])
         self._enter(running)
         return True
 
@@ -353,6 +307,14 @@ class EngineModel:
         heappush(self._firsts, (running.decode_start - 1, self._admitted, running))
         heappush(self._lasts, (running.end - 1, self._admitted, running))
 
+    def _add_prompt(self, running: _Running, start: int, sign: int) -> None:
+        """Add (or with sign -1 take out) the steps of a request's prompt from step `start` on."""
+        request, end = running.request, running.decode_start
+        for step, tokens in enumerate(running.chunks[start - running.prefill_start :], start):
+            self._timeline.tokens(step, step + 1)[0] += sign * tokens
+        self._timeline.context(start, end)[:] += sign * request.prompt_tokens
+        self._timeline.yielded(end - 1, end)[0] += sign * (request.prompt_tokens + 1)
+
     def _add_decoding(self, running: _Running, start: int, sign: int) -> None:
         """Add (or with sign -1 take out) a request's decode steps from step `start` on."""
         rows = self._timeline.rows(start, running.end)
@@ -365,62 +327,57 @@ class EngineModel:
 
     def _tokens_computed(self, course: Course, done: int) -> NDArray[np.int64] | int:
         """Tokens that each decode step after `done` computes for a request: one, and its drafts."""
-        if course.accepted is None:
+        if course.rejected is None:
             return 1
         if not self._lookup:
             return 1 + self.level.tokens
-        return np.where(course.accepted[done:] == NO_DRAFT, 1, 1 + self.level.tokens)
+        return np.where(course.rejected[done:] <= self.level.tokens, 1 + self.level.tokens, 1)
 
     def _lift(self, running: _Running, start: int) -> None:
         """Take a request out of the steps from `start` on."""
-        start = max(start, running.decode_start)
+        if start < running.decode_start:
+            self._add_prompt(running, max(start, running.prefill_start), -1)
         if start < running.end:
-            self._add_decoding(running, start, -1)
-
-    def _count_all(self) -> None:
-        for running in self._running.values():
-            self._count(running, self._step)
+            self._add_decoding(running, max(start, running.decode_start), -1)
 
     def _count(self, running: _Running, step: int) -> None:
         """Bring the counters up to `step` for one request."""
         done = running.decoded(step)
-        if done == running.counted:
-            return
-        course = running.course
-        self.counters.generation_tokens += int(course.emitted[done] - course.emitted[running.counted])
-        if course.accepted is not None:
-            steps = course.accepted[running.counted : done] + 1
-            self._accepted += np.bincount(steps, minlength=self.level.tokens + 2)[1:]
-        running.counted = done
+        if done > running.counted:
+            self.counters.count_steps(running.course, running.counted, done)
+            running.counted = done
 
     def _turn(self, until: float) -> bool:
-        """Admit what can be admitted and run up to the next moment when that may change; False when at `until`."""
-        self._admit()
+        """Run up to the next moment when requests may be admitted, and admit them; False when at `until`."""
         if not self._running:
             if not self._queue or self._queue[0][0] > until:
                 return False
             self._clock = max(self._clock, self._queue[0][0])
-            return True
-        if self._queue and self._queue[0][0] <= self._clock:
+            more = True
+        elif self._queue and self._queue[0][0] <= self._clock:
             # The head of the queue found no room, and only the end of a request makes some.
-            return self._run(self._lasts[0][0] + 1, until, None)
-        return self._run(self._step + LONGEST_RUN, until, self._queue[0][0] if self._queue else None)
+            more = self._run(self._lasts[0][0] + 1, until, None)
+        else:
+            more = self._run(self._planned, until, self._queue[0][0] if self._queue else None)
+        self._admit()
+        return more
 
     def _run(self, last: int, until: float, arrival: float | None) -> bool:
-        """Run steps before step `last` while they end by `until`, up to the first that ends at or after `arrival`."""
+        """Run steps before step `last` while they end by `until`, up to the first that ends at or after `arrival`.
+
+        False when it knows that the next step ends after `until`.
+        """
         first = self._step
         last = min(last, self._planned, first + self._steps_to(until if arrival is None else min(until, arrival)))
         seconds = self._timer.seconds(self._timeline.rows(first, last))
         ends = seconds.copy()
         ends[0] += self._clock  # then summed one by one, so that the slices make no difference to the last bit
         np.add.accumulate(ends, out=ends)
-        count = int(ends.searchsorted(until, side="right"))
-        if arrival is not None:
-            count = min(count, int(ends.searchsorted(arrival)) + 1)
-        if count == 0:
-            return False
-        self._pass(seconds[:count], ends[:count])
-        return True
+        in_time = int(ends.searchsorted(until, side="right"))
+        count = in_time if arrival is None else min(in_time, int(ends.searchsorted(arrival)) + 1)
+        if count:
+            self._pass(seconds[:count], ends[:count])
+        return count < in_time or in_time == len(ends)
 
     def _steps_to(self, moment: float) -> int:
         """A guess, rather too high, at how many steps it is from now to a moment."""
@@ -446,9 +403,7 @@ class EngineModel:
 
     def _first_token(self, running: _Running, moment: float) -> None:
         running.first_token = moment
-        self.counters.first_tokens += 1
-        self.counters.generation_tokens += 1
-        self.counters.prompt_tokens += running.request.prompt_tokens
+        self.counters.count_first_token(running.request)
         if self._watcher is not None:
             self._watcher.first_token(running.request, moment - running.request.arrival)
 
@@ -461,12 +416,16 @@ class EngineModel:
         )
 
     def _abort(self, running: _Running) -> None:
-        """Take a request out of all steps after the one in progress; a prompt that is laid out is still computed."""
+        """Take a request out of all steps after the one in progress."""
         self._count(running, self._step)
         tokens = self.emitted(running.request.id)
         self._leave(running)
-        # The step in progress, if others are in it, is as long as it was when it began.
-        self._lift(running, self._step + 1 if self._running else self._step)
+        if self._running:
+            # The step in progress is as long as it was when it began, and the other prompts stay where they are.
+            self._lift(running, self._step + 1)
+        else:
+            self._lift(running, self._step)
+            self._prefill = (0, 0)
         self._planned = max((other.end for other in self._running.values()), default=self._step)
         self._close(Finished(running.request, running.admitted, running.first_token, self._clock, tokens, Finish.ABORT))
 
@@ -480,8 +439,7 @@ class EngineModel:
 
     def _close(self, finished: Finished) -> None:
         self._ids.remove(finished.request.id)
-        self.counters.finished[finished.finish] += 1
-        self.counters.one_token_requests += finished.tokens <= 1
+        self.counters.count_end(finished)
         self._finished.append(finished)
         if self._watcher is not None:
             self._watcher.finished(finished)

@@ -3,6 +3,7 @@
 That is what lets two contestants be compared on few requests (common random numbers).
 """
 
+from bisect import bisect_left
 from hashlib import shake_128
 
 import numpy as np
@@ -48,9 +49,9 @@ class Spread:
         density = np.exp(shape * (np.log(HARDNESS) - HARDNESS + 1.0))
         density *= 1.0 + match_share * np.exp(np.outer(HARDNESS, self._logs)).sum(axis=1)
         cumulative = np.cumsum(density)
-        self._cumulative = cumulative / cumulative[-1]
+        self._cumulative: list[float] = (cumulative / cumulative[-1]).tolist()
 
     def survival(self, share: float) -> NDArray[np.float64]:
         """Survival by position of the request at this share (0 to 1) of all requests, easiest first."""
-        survival: NDArray[np.float64] = np.exp(self._logs * HARDNESS[self._cumulative.searchsorted(share)])
+        survival: NDArray[np.float64] = np.exp(self._logs * HARDNESS[bisect_left(self._cumulative, share)])
         return survival

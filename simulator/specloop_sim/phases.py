@@ -51,6 +51,7 @@ class ClosedLoop:
         self._start = start
         self._seed = seed
         self._sent = 0
+        self._kinds = {phase.name: kind_of(phase.prompt) for phase in phases}
 
     def arrivals(self, now: float, outstanding: int) -> list[Request]:
         """The requests that bring the number under way up to the phase's."""
@@ -65,6 +66,6 @@ class ClosedLoop:
             prompt_tokens=phase.prompt_tokens,
             output_tokens=answer_length(phase, self._sent, self._seed),
             temperature=phase.temperature,
-            kind=kind_of(phase.prompt),
+            kind=self._kinds[phase.name],
             finish=Finish.STOP,
         )

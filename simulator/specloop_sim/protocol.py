@@ -45,12 +45,7 @@ class Ask:
     def request(self, now: float, max_model_len: int, seed: int) -> Request:
         """The request that the engine gets, with the length that its answer will have."""
         kind = kind_of(self.prompt)
-        limit = max_model_len - self.prompt_tokens if self.max_tokens is None else self.max_tokens
-        if limit < 1:
-            raise BadRequest(
-                f"This model's maximum context length is {max_model_len} tokens. However, your request has "
-                f"{self.prompt_tokens} input tokens. Please reduce the length of the input messages."
-            )
+        limit = self._limit(max_model_len)
         natural = max(self.min_tokens, answer_tokens(kind, deal_normal(seed, self.id)))
         cut = self.ignore_eos or natural > limit
         return Request(
@@ -63,6 +58,21 @@ class Ask:
             finish=Finish.LENGTH if cut else Finish.STOP,
             max_tokens=limit,
         )
+
+    def _limit(self, max_model_len: int) -> int:
+        """The most tokens that the answer may have; raises BadRequest."""
+        room = max_model_len - self.prompt_tokens
+        if room < 1:
+            raise BadRequest(
+                f"This model's maximum context length is {max_model_len} tokens. However, your request has "
+                f"{self.prompt_tokens} input tokens. Please reduce the length of the input messages."
+            )
+        if self.max_tokens is not None and self.max_tokens > room:
+            raise BadRequest(
+                f"'max_tokens' or 'max_completion_tokens' is too large: {self.max_tokens}. This model's maximum "
+                f"context length is {max_model_len} tokens and your request has {self.prompt_tokens} input tokens."
+            )
+        return room if self.max_tokens is None else self.max_tokens
 
 
 def read_ask(body: bytes, chat: bool, served: Sequence[str], number: int, speculates: bool) -> Ask:
@@ -161,7 +171,10 @@ def count_tokens(text: str) -> int:
 
 def filler(start: int, end: int) -> str:
     """Words in place of tokens `start` to `end` (exclusive) of an answer."""
-    return "".join(f"{WORDS[place % len(WORDS)]} " for place in range(start, end))
+    turn = start % len(WORDS)
+    words = [f"{word} " for word in WORDS[turn:] + WORDS[:turn]]
+    rounds, rest = divmod(end - start, len(words))
+    return "".join(words) * rounds + "".join(words[:rest])
 
 
 def whole_answer(ask: Ask, created: int, tokens: int, finish: Finish) -> dict[str, Any]:

@@ -34,8 +34,14 @@ async def _serve(settings: Settings, began: float) -> None:
     simulated = SimulatedServer(settings, clock, clock.at(began))
     server = _Server(_uvicorn_config(simulated))
     told_to_end = asyncio.Event()
+
+    def end() -> None:
+        if told_to_end.is_set():  # told twice
+            server.force_exit = server.should_exit = True
+        told_to_end.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, told_to_end.set)
+        asyncio.get_running_loop().add_signal_handler(number, end)
     with _listen(settings) as listening:
         _say(
             f"INFO [simulated] vLLM {VERSION}, profile {settings.profile.name}, {settings.level.name}, "

@@ -72,6 +72,8 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str], now:
 
     Exits as vLLM does on flags that it does not know; raises StartFailure and BadEnvironment.
     """
+    if list(arguments[:1]) != ["serve"]:
+        _parser().error("the simulated server knows one command: serve")
     line = _read_speculation(arguments)
     for finding in known_failures(start_of(line)):
         if finding.harm is Harm.NO_START:

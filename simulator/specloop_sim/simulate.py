@@ -125,7 +125,7 @@ class _Loop:
         decision, self._state = step(self._policy, self._state, observation, self._inputs, now)
         self.ticks.append((now, decision))
         if decision.changes_level and self._state.level is not None:
-            self.decisions.append(Decided(now, level_before(before, decision) or "", decision))
+            self.decisions.append(Decided(now, level_before(before, observation, decision) or "", decision))
             probed = self._state.probe.level if self._state.probe is not None else None
             fleet.apply(placement(fleet.pods(), self._state.level, probed))
 

@@ -120,7 +120,8 @@ def temperature_factor(method: Method, temperature: float, probabilistic: bool =
         half = HALF_TEMPERATURE_SOUND
     else:
         half = HALF_TEMPERATURE_GREEDY
-    return 1.0 / (1.0 + (temperature / half) ** 2)
+    halves = temperature / half
+    return 1.0 / (1.0 + halves * halves)
 
 
 def acceptance(kind: Kind, method: Method, temperature: float, tokens: int, probabilistic: bool = False) -> list[float]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from specloop_policy.cost import Load
 from specloop_policy.ladder import Level
 from specloop_policy.policy import Policy
 from tests.support.policies import DRAFTERS, policy_of, rule
@@ -23,7 +24,7 @@ class StepSeconds:
     per_token: float
     per_request: float
 
-    def seconds(self, level: Level, load: Any) -> float | None:
+    def seconds(self, level: Level, load: Load) -> float | None:
         """Seconds of one step."""
         verify = self.plain + self.per_request * load.running * (level.tokens + 1)
         return verify + (self.fixed + self.per_token * level.tokens if level.speculates else 0.0)

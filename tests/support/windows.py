@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from random import Random
 
 from specloop_policy.ladder import Ladder, Level
 from specloop_policy.observation import Observation, Outcome, Window, Workload
@@ -71,24 +70,3 @@ def observe(ladder: Ladder, level: Level | str, windows: Sequence[Window], repli
     name = level if isinstance(level, str) else level.name
     assert ladder.find(name) is not None
     return Observation(tuple(windows), Workload(name, replicas))
-
-
-def clustered(
-    rng: Random, rate: float, *, end: float, requests: int = 20, tokens: int = 5, level: str = "k5", seconds: float = 300.0
-) -> Window:
-    """A window of beta-binomial requests of 300 draft tokens each, design effect 50 counted in draft tokens.
-
-    1 + (300 - 1) rho = 50 gives rho = 49/299, and a beta of a + b = 1/rho - 1 = 5.102.
-    """
-    draft_tokens, spread = 300, 299.0 / 49.0 - 1.0
-    accepted = 0
-    for _ in range(requests):
-        chance = rng.betavariate(rate * spread, (1.0 - rate) * spread)
-        accepted += rng.binomialvariate(draft_tokens, chance) if hasattr(rng, "binomialvariate") else _binomial(rng, draft_tokens, chance)
-    drafts = requests * draft_tokens / tokens
-    share = accepted / (requests * draft_tokens)
-    return measured((share,) * tokens, end=end, seconds=seconds, level=level, requests=requests, drafts=drafts)
-
-
-def _binomial(rng: Random, trials: int, chance: float) -> int:
-    return sum(rng.random() < chance for _ in range(trials))

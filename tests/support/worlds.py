@@ -71,7 +71,7 @@ class Target:
     world: World
     level: str
     pods: int = 1
-    inputs: Inputs = Inputs()
+    inputs: Inputs = field(default_factory=Inputs)
     state: PolicyState = field(default_factory=PolicyState)
     now: float = 0.0
     windows: tuple[Window, ...] = ()

@@ -5,14 +5,24 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from subprocess import Popen
+from typing import Any
 
 import httpx
 
-READY_SECONDS = 30.0
+from specloop_engine.reader import read_sample
+from specloop_engine.sample import Sample
+
+READY_SECONDS = 60.0
+DRAFT_K5 = ("--speculative-config", '{"method": "draft_model", "model": "small", "num_speculative_tokens": 5}')
+NGRAM_K4 = (
+    "--speculative-config",
+    '{"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_min": 2, "prompt_lookup_max": 4}',
+)
+MIDDLEWARE = ("--middleware", "specloop_vllm.Middleware")
 
 
 @dataclass(frozen=True)
@@ -26,11 +36,19 @@ class Server:
         """Its metrics page."""
         return httpx.get(f"{self.url}/metrics").text
 
-    def complete(self, **values: object) -> dict[str, object]:
+    def sample(self) -> Sample:
+        """What its page says, read as a real vLLM's."""
+        return read_sample(self.page(), 0.0)
+
+    def post(self, values: Mapping[str, object], path: str = "/v1/completions") -> httpx.Response:
+        """The response to a request."""
+        return httpx.post(f"{self.url}{path}", json=values, timeout=60.0)
+
+    def complete(self, **values: object) -> dict[str, Any]:
         """The answer to a completion that must succeed."""
-        response = httpx.post(f"{self.url}/v1/completions", json=values, timeout=60.0)
+        response = self.post(values)
         assert response.status_code == 200, response.text
-        answer: dict[str, object] = response.json()
+        answer: dict[str, Any] = response.json()
         return answer
 
 
@@ -71,6 +89,13 @@ def wait_until_ready(server: Server) -> None:
             continue
         return
     raise AssertionError(f"not ready: {server.process.stderr and server.process.stderr.read()}")
+
+
+def outcome(*flags: str, **settings: object) -> tuple[int, str]:
+    """Exit code and error output of a server that ends by itself."""
+    server = start(*flags, **settings)
+    _, errors = server.process.communicate(timeout=READY_SECONDS)
+    return server.process.returncode, errors
 
 
 @contextmanager

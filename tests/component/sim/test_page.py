@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.component.sim.servers import serving
+from tests.component.sim.servers import NGRAM_K4, serving
 
 PAGES = Path(__file__).parents[2] / "unit" / "engine_metrics" / "pages"
 """Recorded from a real vLLM 0.32.0 (CPU build, tiny models); `-idle` is before the first request."""
@@ -18,10 +18,7 @@ FLAGS = ("--served-model-name", "tiny", "--max-model-len", "1024")
 SETTINGS = {
     "off": (),
     "draft": ("--speculative-config", '{"method": "draft_model", "model": "small", "num_speculative_tokens": 3}'),
-    "ngram": (
-        "--speculative-config",
-        '{"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_min": 2, "prompt_lookup_max": 4}',
-    ),
+    "ngram": NGRAM_K4,
 }
 
 

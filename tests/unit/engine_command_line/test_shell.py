@@ -1,15 +1,12 @@
 """The shell's reading is the real bash's."""
 
 import shlex
-import subprocess
 
-import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from specloop_engine.shell import simple_commands
 from specloop_engine.words import CommandLineError, item_pieces
-
 from tests.unit.engine_command_line.bash import bash_words
 
 TEXT = st.text(st.sampled_from("ab1 -='\"\\$#;&|<>(){}*~`,:{\n\té"), max_size=8)
@@ -43,16 +40,21 @@ def test_words_are_those_that_bash_hands_on(words: list[tuple[str, str]], end: s
     assert read_words(script) == [["engine", *expected]]
 
 
-@given(st.text(st.sampled_from("ab '\"\\$\n#;"), max_size=12))
+PIECES = st.sampled_from(
+    ("a", "b", " ", "'", '"', "\\", "$", "\n", "#", ";", "$A", "${A}", '"$A"', "$B", "`", "2>&1", "=")
+)
+
+
+@given(st.lists(PIECES, max_size=9).map("".join), st.sampled_from(("", "x", "x y", "*'$A")))
 @settings(max_examples=80, deadline=None)
-def test_any_text_is_read_as_bash_does_or_refused(text: str) -> None:
-    script = f"engine {text}"
+def test_any_text_is_read_as_bash_does_or_refused(text: str, value: str) -> None:
+    script, environment = f"engine {text}", {"A": value, "B": ""}
     try:
-        commands = simple_commands(item_pieces(script, None), {})
+        commands = simple_commands(item_pieces(script, None), environment)
     except CommandLineError:
         return
     pieces = [piece for word in commands[0].words for piece in word.pieces]
     assume(all(piece.known for piece in pieces))
-    expected = bash_words(script)
+    expected = bash_words(script, environment)
     assume(expected is not None)
-    assert read_words(script)[0][1:] == expected
+    assert read_words(script, environment)[0][1:] == expected

@@ -306,7 +306,7 @@ def test_a_counter_that_went_back_is_a_reset(counter: str) -> None:
 def test_a_restart_shows_though_the_new_count_has_overtaken_the_old() -> None:
     found = window(v1(0.0, 1000.0), v1(300.0, 2000.0, process_start=START + 200.0))
     assert (found.outcome, found.process_start) == (Outcome.RESET, START + 200.0)
-    assert found.reason == "the process restarted: it started 200 s later than the one before"
+    assert found.reason == "the process restarted: its start time moved by 200 s"
 
 
 def test_a_restart_in_the_middle_shows_though_the_counters_have_caught_up() -> None:

@@ -2,9 +2,8 @@
 
 import pickle
 from dataclasses import replace
-from typing import Any
+from itertools import pairwise
 
-import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +14,6 @@ from specloop_policy.decision import (
     Inputs,
     Override,
     PolicyState,
-    Probe,
     ScheduledLevel,
     Trial,
 )
@@ -26,7 +24,7 @@ from specloop_policy.policy import Policy
 from specloop_policy.status import Memory, to_memory, to_state
 from specloop_policy.step import PROBE_RULE, fresh, if_it_lasts, step
 from tests.support.strategies import policies, shares, step_times, worlds
-from tests.support.worlds import Change, Target, World, silent
+from tests.support.worlds import Change, Target, silent
 
 times = st.none() | step_times
 NO_EVIDENCE = [outcome for outcome in Outcome if outcome not in (Outcome.MEASURED, Outcome.OFF)]
@@ -80,9 +78,7 @@ def test_nothing_but_measured_and_off_leads_to_a_change(data: st.DataObject) -> 
     end = target.now + 300.0
     pods = range(target.pods)
     outcomes = [data.draw(st.sampled_from(NO_EVIDENCE)) for _ in pods]
-    newest = tuple(
-        silent(target.policy, target.level, outcomes[pod], pod=f"pod-{pod}", end=end) for pod in pods
-    )
+    newest = tuple(silent(target.policy, target.level, outcomes[pod], pod=f"pod-{pod}", end=end) for pod in pods)
     seen = Observation((*target.windows, *newest), Workload(target.level, target.pods))
     decision, after = step(target.policy, target.state, seen, target.inputs, end)
     assert (decision.action, decision.level) == (ActionName.HOLD, target.level)
@@ -113,7 +109,7 @@ def test_rules_change_the_level_at_most_once_in_a_cool_down_and_so_often_a_day(t
     target.run(2 * 288)
     made = [change.at for change in by_rules(target.changes)]
     guardrails = target.policy.guardrails
-    assert all(later - earlier >= guardrails.cooldown_seconds for earlier, later in zip(made, made[1:], strict=False))
+    assert all(later - earlier >= guardrails.cooldown_seconds for earlier, later in pairwise(made))
     for at in made:
         assert sum(1 for other in made if at - DAY_SECONDS < other <= at) <= guardrails.max_changes_per_day
 
@@ -194,7 +190,7 @@ def check_rest(target: Target) -> None:
         if decision.action is ActionName.PROBE or stepped:
             entries.setdefault(decision.level, []).append(change.at)
     for level, found in entries.items():
-        for losses, (earlier, later) in enumerate(zip(found, found[1:], strict=False), start=1):
+        for losses, (earlier, later) in enumerate(pairwise(found), start=1):
             gap = probe_gap(target.policy, Trial(level or "", losses, 0.0))
             assert later - earlier >= gap, (level, found, [change.decision for change in target.changes])
 

@@ -6,16 +6,17 @@ rho = 49 / 299, and a beta distribution has rho = 1 / (a + b + 1), so that a + b
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from specloop_policy.decision import KEEPS_LEVEL, Decision, Inputs
+from specloop_policy.decision import ActionName, Decision, Inputs
 from specloop_policy.observation import Window
 from specloop_policy.policy import Policy
 from specloop_policy.step import fresh, step
 from tests.support.policies import policy_of, rule
-from tests.support.windows import measured, observe
+from tests.support.windows import measured, observe, off
 
 REQUESTS, DRAFT_TOKENS, TOKENS = 20, 300, 5
 SPREAD = 299.0 / 49.0 - 1.0
@@ -47,27 +48,36 @@ def window(share: float, level: str, tokens: int, place: int) -> Window:
     return measured((share,) * tokens, end=SECONDS * place, level=level, requests=float(REQUESTS), drafts=drafts)
 
 
-def decisions(policy: Policy, level: str, shares: Sequence[float]) -> Iterator[tuple[int, Decision]]:
-    """Every decision with the number of its window; the next windows are of the level decided on."""
-    state, windows = fresh(level, -1e6), ()
+def lived(policy: Policy, level: str, shares: Sequence[float]) -> Iterator[tuple[int, str | None, Decision]]:
+    """Every decision, with the number of its window and the level that the target is meant to be at afterwards.
+
+    One replica: while a level is tried, the windows are of that level.
+    """
+    state = fresh(level, -1e6)
+    windows: tuple[Window, ...] = ()
     for place, share in enumerate(shares, start=1):
         at = policy.ladder.find(level)
         assert at is not None
-        windows = (*windows[-14:], window(share, level, at.tokens or TOKENS, place))
+        newest = window(share, level, at.tokens, place) if at.speculates else off(end=SECONDS * place, requests=20.0)
+        windows = (*windows[-14:], newest)
         decision, state = step(policy, state, observe(policy.ladder, level, windows), Inputs(), SECONDS * place)
-        yield place, decision
+        yield place, state.level, decision
         level = decision.level or level
 
 
 def changes(policy: Policy, level: str, shares: Sequence[float]) -> list[int]:
-    """The windows at whose end the level was changed."""
-    return [place for place, decision in decisions(policy, level, shares) if decision.action not in KEEPS_LEVEL]
+    """The windows at whose end the level that the target is meant to be at was changed."""
+    found, before = [], level
+    for place, after, _ in lived(policy, level, shares):
+        if after != before:
+            found.append(place)
+            before = after or before
+    return found
 
 
 def first_change(policy: Policy, level: str, shares: Sequence[float]) -> float:
     """The window at whose end the level was first changed, infinite for never."""
-    found = (place for place, decision in decisions(policy, level, shares) if decision.action not in KEEPS_LEVEL)
-    return next(found, float("inf"))
+    return next((place for place, after, _ in lived(policy, level, shares) if after != level), float("inf"))
 
 
 def test_the_design_effect_of_the_draws_is_what_it_claims() -> None:
@@ -97,3 +107,21 @@ def test_a_collapse_steps_down_soon_after_a_calm_hour() -> None:
         assert at > 12
         hits += at <= 18
     assert hits >= 95
+
+
+@pytest.mark.parametrize("rate", [0.15, 0.30, 0.42, 0.50, 0.58, 0.70])
+def test_a_constant_rate_comes_to_rest(rate: float) -> None:
+    """Three days of the same traffic at every level: after the first the level stays, and tries grow rarer.
+
+    .42 and .58 lie just beyond the limits of 40 and 55 %, on the side where the noise pushes across them.
+    """
+    tries: dict[str | None, list[int]] = {}
+    levels: list[str | None] = []
+    for place, level, decision in lived(FIELD_REPORT, "k3", accepted(7, rate, 864)):
+        levels.append(level)
+        if decision.action is ActionName.PROBE:
+            tries.setdefault(decision.level, []).append(place)
+    assert len(set(levels[288:])) == 1
+    for found in tries.values():
+        gaps = [later - earlier for earlier, later in pairwise(found)]
+        assert gaps == sorted(gaps)

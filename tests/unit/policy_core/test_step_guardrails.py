@@ -164,6 +164,18 @@ def test_a_wrong_prediction_costs_one_round_trip_and_then_growing_gaps() -> None
     assert [gap // 3600 for gap in gaps] == [2.0, 4.0, 8.0]
 
 
+def test_a_limit_that_keeps_a_wrong_level_for_a_day_does_not_make_it_a_good_one() -> None:
+    """One change a day: k5 is entered on a wrong prediction and left a day later, and is only probed from then on."""
+    low = rule("low", {"acceptance": {"belowPercent": 45}}, "StepDown", for_seconds=0)
+    policy = policy_of(rules=[low, HIGH], guardrails={"maxChangesPerDay": 1})
+    world = World({"small": (0.9, 0.7, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0), "lookup": flat(0.5)}, requests=240.0)
+    target = Target(policy, world, "k3", pods=3, state=fresh("k3", -1e6))
+    target.run(5 * 288)
+    moves = [change.decision.action for change in target.changes if change.before != change.after]
+    assert moves == [ActionName.STEP_UP, ActionName.STEP_DOWN]
+    assert target.state.trials[0].losses > 1
+
+
 def test_limits_on_rules_alone_leave_the_memory_of_holding() -> None:
     """While the cool-down holds a rule back, since when it holds is remembered, and it moves at once afterwards."""
     policy = policy_of(rules=[{**LOW, "forSeconds": 600}])

@@ -130,8 +130,8 @@ def test_an_engine_that_should_speculate_and_does_not_holds() -> None:
 def test_off_at_disabled_may_lead_to_a_change() -> None:
     """An hour at `disabled` is enough for a probe of the next level up."""
     policy = default_policy()
-    windows = [off(end=3600.0)]
-    decision, state = step(policy, fresh("disabled", 0.0), observe(policy.ladder, "disabled", windows), Inputs(), 3600.0)
+    seen = observe(policy.ladder, "disabled", [off(end=3600.0)])
+    decision, state = step(policy, fresh("disabled", 0.0), seen, Inputs(), 3600.0)
     assert (decision.action, decision.level) == (ActionName.PROBE, "ngram")
     assert state.level == "disabled"
     assert state.probe is not None

@@ -35,26 +35,31 @@ ALERTING = FiringAlert("Slow", AlertActionType.SWITCH_TO, "k4")
 
 LAYERS = [
     # Each asks for another level than all below it; the rule at the end asks for k4 by one step.
-    ("suspend", {"suspended": True}, ActionName.HOLD, "k5", "suspended"),
-    ("override", {"override": OVERRIDE}, ActionName.SWITCH_TO, "k3", "override by ada"),
-    ("disabling alert", {"alerts": (DISABLING,)}, ActionName.DISABLE, "disabled", "alert GpuOnFire"),
-    ("schedule", {"scheduled": SCHEDULED}, ActionName.SWITCH_TO, "ngram", "schedule nightly-batch"),
-    ("other alert", {"alerts": (ALERTING,)}, ActionName.SWITCH_TO, "k4", "alert Slow"),
-    ("rule", {}, ActionName.STEP_DOWN, "k4", "rule low"),
+    ("suspend", ActionName.HOLD, "k5", "suspended"),
+    ("override", ActionName.SWITCH_TO, "k3", "override by ada"),
+    ("disabling alert", ActionName.DISABLE, "disabled", "alert GpuOnFire"),
+    ("schedule", ActionName.SWITCH_TO, "ngram", "schedule nightly-batch"),
+    ("other alert", ActionName.SWITCH_TO, "k4", "alert Slow"),
+    ("rule", ActionName.STEP_DOWN, "k4", "rule low"),
 ]
 
 
 @pytest.mark.parametrize("top", range(len(LAYERS)), ids=[layer[0] for layer in LAYERS])
 def test_the_highest_that_speaks_decides(top: int) -> None:
     """Suspend, override, alert that disables, schedule, other alert, rule: each wins over all that stand below it."""
-    asked: dict[str, object] = {}
-    for _, fields, *_ in reversed(LAYERS[top:]):
-        alerts = (*fields.get("alerts", ()), *asked.get("alerts", ()))  # type: ignore[attr-defined, misc]
-        asked = {**asked, **fields, "alerts": alerts}
-    policy = replace(POLICY, suspended=bool(asked.pop("suspended", False)))
+    speaking = {name for name, *_ in LAYERS[top:]}
+    policy = replace(POLICY, suspended="suspend" in speaking)
+    inputs = Inputs(
+        override=OVERRIDE if "override" in speaking else None,
+        scheduled=SCHEDULED if "schedule" in speaking else None,
+        alerts=(
+            *((ALERTING,) if "other alert" in speaking else ()),
+            *((DISABLING,) if "disabling alert" in speaking else ()),
+        ),
+    )
     seen = observe(policy.ladder, "k5", [measured(constant(0.2, 5))])
-    decision, _ = step(policy, fresh("k5", -1e6), seen, Inputs(**asked), 300.0)  # type: ignore[arg-type]
-    _, _, action, level, words = LAYERS[top]
+    decision, _ = step(policy, fresh("k5", -1e6), seen, inputs, 300.0)
+    _, action, level, words = LAYERS[top]
     assert (decision.action, decision.level) == (action, level)
     assert words in decision.reason
 
@@ -101,7 +106,8 @@ def test_an_alert_that_only_asks_to_look_changes_nothing() -> None:
 
 def calm(inputs: Inputs, policy: Policy = POLICY) -> Target:
     """A target at k4 whose rules ask for nothing: 60 % at every K."""
-    return Target(policy, World({"small": flat(0.6), "lookup": flat(0.6)}), "k4", inputs=inputs, state=fresh("k4", -1e6))
+    world = World({"small": flat(0.6), "lookup": flat(0.6)})
+    return Target(policy, world, "k4", inputs=inputs, state=fresh("k4", -1e6))
 
 
 def test_an_override_holds_until_it_expires_and_is_given_back() -> None:

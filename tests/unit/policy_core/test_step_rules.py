@@ -5,8 +5,13 @@ from typing import Any
 
 import pytest
 
+from specloop_policy.acceptance import Pool
+from specloop_policy.conditions import Truth, judge
+from specloop_policy.cost import Load
 from specloop_policy.decision import ActionName, Decision, Inputs, PolicyState
+from specloop_policy.economics import Economics
 from specloop_policy.ladder import Drafter, Level, Method
+from specloop_policy.observation import Window
 from specloop_policy.policy import Policy
 from specloop_policy.step import fresh, if_it_lasts, step
 from tests.support.policies import default_policy, policy_of, rule
@@ -23,13 +28,13 @@ class StepSeconds:
 
     by_tokens: dict[int, float]
 
-    def seconds(self, level: Level, load: object) -> float | None:
+    def seconds(self, level: Level, load: Load) -> float | None:
         """Seconds of one step."""
         return self.by_tokens.get(level.tokens)
 
 
 def decide(
-    policy: Policy, *windows: Any, level: str = "k5", inputs: Inputs | None = None, state: PolicyState | None = None
+    policy: Policy, *windows: Window, level: str = "k5", inputs: Inputs | None = None, state: PolicyState | None = None
 ) -> Decision:
     """One decision at the end of the newest window, about a target at its level since long ago."""
     remembered = fresh(level, -1e6) if state is None else state
@@ -101,9 +106,7 @@ def test_the_first_rule_that_leads_anywhere_wins() -> None:
 
 def test_a_mild_answer_to_low_acceptance_does_not_shield_from_a_stronger_one() -> None:
     """10 % is below 40 % and below 20 %: StepDown stands first, and the Disable behind it is what 10 % asks for."""
-    policy = at_once(
-        rule("low", LOW, "StepDown"), rule("very-low", {"acceptance": {"belowPercent": 20}}, "Disable")
-    )
+    policy = at_once(rule("low", LOW, "StepDown"), rule("very-low", {"acceptance": {"belowPercent": 20}}, "Disable"))
     assert decide(policy, measured(constant(0.3, 5))).level == "k3"
     assert decide(policy, measured(constant(0.1, 5))).level == "disabled"
 
@@ -121,7 +124,9 @@ CONDITIONS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 }
 
 
-def window_of(rate: float = 0.5, hot: float = 0.0, coverage: float = 1.0, running: float = 8.0, kv: float = 40.0) -> Any:
+def window_of(
+    rate: float = 0.5, hot: float = 0.0, coverage: float = 1.0, running: float = 8.0, kv: float = 40.0
+) -> Window:
     """A window at k5 of 240 requests."""
     window = measured(constant(rate, 5), hot_share=hot, coverage=coverage, running=running)
     return replace(window, kv_cache_percent=kv)
@@ -235,7 +240,7 @@ def test_a_rule_about_memory_is_not_vetoed() -> None:
 
 
 def test_a_vetoed_step_up_holds_and_says_why() -> None:
-    """Survival .8 .7 .6 at k3 is 3.1 in 12 ms; k5 adds .506 and .427 (mean acceptance .843): 4.03 in 20 ms is slower."""
+    """Survival .8 .7 .6 at k3 is 3.1 in 12 ms; the mean acceptance is .843, so .506 and .427 follow: 4.03 in 20 ms."""
     policy = at_once(rule("high", HIGH, "StepUp"))
     times = StepSeconds({0: 0.010, 3: 0.012, 5: 0.020})
     window = measured((0.8, 0.7, 0.6), level="k3")
@@ -343,6 +348,18 @@ def test_drafts_that_never_come_are_evidence_of_no_gain(coverage: float) -> None
     target = Target(policy, world, "ngram", state=fresh("ngram", -600.0))
     changes = target.run(4)
     assert [(change.after, change.decision.rule) for change in changes] == [("disabled", "does-not-pay")]
+
+
+def test_drafts_that_may_be_too_scarce_are_not_sure_to_pay() -> None:
+    """1.05 tokens a step, give or take: without step times it is not known whether anything could make it pay."""
+    policy = default_policy()
+    rule_of = {one.name: one for one in policy.rules}
+    window = measured(constant(0.5, 4), level="ngram", coverage=0.025, drafts=225.0)
+    ngram = policy.ladder.find("ngram")
+    assert ngram is not None
+    judged = judge(rule_of["does-not-pay"].when, [Pool((window,), 300.0, 50.0)], Economics(policy, None, ngram))
+    assert judged.truth is Truth.INCONCLUSIVE
+    assert judged.text == "tokens added by drafts 5 % (4 to 6 %) over 300 s is too near the limit of 5 % to tell"
 
 
 def test_a_collapse_shows_in_the_short_span() -> None:

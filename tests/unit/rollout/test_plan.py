@@ -120,8 +120,8 @@ ALL_WAYS = list(ways(P.SERVING))
 
 
 def test_a_change_ends_in_serving_or_failed_whatever_happens_on_the_way() -> None:
-    """That the walk over all orders of events comes to its end is the proof; the longest kills twice on the way:
-    wanted, drained, stopped, killed, gone, overdue, killed, gone, and one last event."""
+    """That the walk over all orders of events comes to its end is the proof.  The longest kills twice: change wanted,
+    drained, overdue (kill), gone, overdue (go back), overdue (kill), gone, and one last event."""
     assert {phase for phase, _ in ALL_WAYS} == set(FINAL)
     assert max(len(path) for _, path in ALL_WAYS) == 8
 
@@ -176,7 +176,9 @@ def test_a_process_that_has_ended_is_gone_whatever_else_is_seen(view: ProcessVie
     assert (find_event(view, LIMITS) is E.GONE) == (not view.alive)
 
 
-def seen(phase: Phase, seconds: float, *, healthy: bool = False, busy: bool = True, wanted: bool = False) -> ProcessView:
+def seen(
+    phase: Phase, seconds: float, *, healthy: bool = False, busy: bool = True, wanted: bool = False
+) -> ProcessView:
     return ProcessView(phase, seconds, True, healthy=healthy, busy=busy, change_wanted=wanted)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from specloop_policy.ladder import Level
-from specloop_sim.course import NO_DRAFT, Course, Drafting, course_of
+from specloop_sim.course import Course, Drafting, course_of
 from specloop_sim.profile import Profile
 from specloop_sim.request import Request
 
@@ -26,7 +26,7 @@ class Job:
         return self.emitted > 0
 
     def tokens(self, level: Level) -> int:
-        drafted = self.course.accepted is not None and self.course.accepted[self.steps] != NO_DRAFT
+        drafted = self.course.rejected is not None and self.course.rejected[self.steps] <= level.tokens
         return 1 + (level.tokens if drafted else 0)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from specloop_policy.ladder import DISABLED, Level
-from specloop_sim.course import NO_DRAFT, Drafting, course_of
+from specloop_sim.course import Drafting, course_of
 from specloop_sim.request import Request
 from specloop_sim.text import Kind, match_share, survival
 from tests.unit.sim.levels import DRAFT, EAGLE_K3, K3, K5, LOOKUP, NGRAM
@@ -17,9 +17,10 @@ def request(name: str = "r", output: int = 200, temperature: float = 0.0, kind: 
 
 
 def accepted(level: Level, one: Request, *, clustering: bool = True) -> list[int]:
+    """Drafts accepted by step, -1 where none was made."""
     course = course_of(one, Drafting(level, 0, clustering))
-    assert course.accepted is not None
-    return course.accepted.tolist()
+    assert course.rejected is not None
+    return [level.tokens - int(drafts) for drafts in course.rejected]
 
 
 @LEVELS
@@ -35,26 +36,24 @@ def test_a_course_yields_exactly_the_tokens_of_the_answer(level: Level, output: 
 def test_without_drafts_every_step_yields_one_token() -> None:
     course = course_of(request(output=5), Drafting(DISABLED, 0))
     assert course.emitted.tolist() == [1, 2, 3, 4, 5]
-    assert course.accepted is None
+    assert course.rejected is None
 
 
 @LEVELS
 def test_each_step_yields_what_was_accepted_and_one_token_more(level: Level) -> None:
-    course = course_of(request(output=400), Drafting(level, 0))
-    assert course.accepted is not None
-    yields = np.maximum(course.accepted, 0) + 1
-    assert (np.diff(course.emitted)[:-1] == yields[:-1]).all()
+    one = request(output=400)
+    yields = [max(drafts, 0) + 1 for drafts in accepted(level, one)]
+    assert np.diff(course_of(one, Drafting(level, 0)).emitted).tolist()[:-1] == yields[:-1]
 
 
 def test_drafts_beyond_the_end_of_the_text_count_as_accepted_as_vllm_counts_them() -> None:
     """vLLM issue 56101: the length that counters give overstates what came out."""
     accepted_tokens = emitted = steps = 0
     for place in range(300):
-        course = course_of(request(f"r{place}", output=20, kind=Kind.STRUCTURED), Drafting(K5, 0))
-        assert course.accepted is not None
-        accepted_tokens += int(course.accepted.sum())
-        emitted += int(course.emitted[-1] - 1)
-        steps += len(course)
+        found = accepted(K5, request(f"r{place}", output=20, kind=Kind.STRUCTURED))
+        accepted_tokens += sum(found)
+        emitted += 19
+        steps += len(found)
     assert accepted_tokens > emitted - steps
 
 
@@ -71,7 +70,7 @@ def test_without_clustering_survival_is_the_given_one(kind: Kind) -> None:
 
 def test_lookup_drafts_in_its_share_of_the_steps() -> None:
     found = [one for place in range(60) for one in accepted(NGRAM, request(f"r{place}", output=500))]
-    assert np.mean([one != NO_DRAFT for one in found]) == pytest.approx(match_share(Kind.CHAT, LOOKUP.method), abs=0.02)
+    assert np.mean([one >= 0 for one in found]) == pytest.approx(match_share(Kind.CHAT, LOOKUP.method), abs=0.02)
 
 
 def test_a_step_has_the_same_luck_at_every_k_of_a_drafter() -> None:

@@ -76,6 +76,10 @@ def test_survival_beyond_the_table_goes_on_with_its_last_figure() -> None:
     )
 
 
+def test_no_temperature_is_too_high() -> None:
+    assert survival(Kind.CHAT, Method.EAGLE, 1e308, 2) == (0.0, 0.0)
+
+
 def test_a_method_without_figures_is_refused_by_name() -> None:
     with pytest.raises(UnknownText, match="medusa"):
         survival(Kind.CHAT, Method.MEDUSA, 0.0, 3)

@@ -1,0 +1,1 @@
+"""The loop on real processes and real HTTP."""
