@@ -1,6 +1,6 @@
 """How long people wait for the command line: `specloop --help`, and the demo on its virtual clock.
 
-    python -P benchmarks/command_line.py [-o json]
+python -P benchmarks/command_line.py [-o json]
 """
 
 import argparse

@@ -60,6 +60,17 @@ class Output(StrEnum):
     NOWHERE = "nowhere"
 
 
+def _streams(output: Output) -> tuple[int | None, int | None]:
+    """What a process is given for stdout and stderr."""
+    match output:
+        case Output.SAME:
+            return None, None
+        case Output.STDERR:
+            return sys.stderr.fileno(), None
+        case Output.NOWHERE:
+            return DEVNULL, DEVNULL
+
+
 @dataclass(frozen=True, slots=True)
 class EngineSpec:
     """How to run one engine: its name, where it answers, and its command at each level."""
@@ -100,11 +111,7 @@ class Engine:
     async def start(self, level: Level) -> None:
         """Start the process at a level, in a session of its own so that signals reach it through us alone."""
         self.kill()  # children that the process before left behind would hold its port and memory
-        out, err = {
-            Output.SAME: (None, None),
-            Output.STDERR: (sys.stderr.fileno(), None),
-            Output.NOWHERE: (DEVNULL, DEVNULL),
-        }[self.spec.output]
+        out, err = _streams(self.spec.output)
         environment = None if self.spec.environment is None else {**os.environ, **self.spec.environment}
         self.level = level
         self._process = await asyncio.create_subprocess_exec(

@@ -18,8 +18,8 @@ from specloop_engine.program import find_engine
 from specloop_engine.releases import parse_version
 from specloop_engine.speculation import Speculation, fits
 from specloop_engine.words import CommandLineError, Source, Word
+from specloop_policy.engine import Engine
 from specloop_policy.ladder import Level
-from specloop_policy.model import Engine
 
 
 @dataclass(frozen=True, slots=True)

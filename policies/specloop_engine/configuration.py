@@ -9,8 +9,8 @@ from typing import Any
 from specloop_engine.json_object import dumps
 from specloop_engine.releases import Releases, Version, has_method, method_releases
 from specloop_engine.speculation import LOOKUP_RANGE_METHODS, BatchTable, Speculation, fits
+from specloop_policy.engine import Engine
 from specloop_policy.ladder import LOOKUP_METHODS, NGRAM_FALLBACK, Drafter, Level, Method
-from specloop_policy.model import Engine
 
 Config = Mapping[str, Any]
 

@@ -10,7 +10,7 @@ from specloop_engine.flags import Form
 from specloop_engine.releases import ALL_RELEASES, Releases, Version
 from specloop_engine.speculation import Speculation
 from specloop_engine.vocabulary import vocabulary_family
-from specloop_policy.model import Engine
+from specloop_policy.engine import Engine
 
 
 class Harm(StrEnum):

@@ -12,7 +12,7 @@ from specloop_engine.failure import Failure, Harm, Said, Start
 from specloop_engine.llamacpp_failures import LLAMACPP_FAILURES
 from specloop_engine.releases import parse_version
 from specloop_engine.vllm_failures import VLLM_FAILURES
-from specloop_policy.model import Engine
+from specloop_policy.engine import Engine
 
 FAILURES = {Engine.VLLM: VLLM_FAILURES, Engine.LLAMACPP: LLAMACPP_FAILURES}
 

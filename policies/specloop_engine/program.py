@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from specloop_engine.shell import simple_commands
 from specloop_engine.words import REFERENCE, CommandLineError, Piece, Quote, Source, Word, item_pieces
-from specloop_policy.model import Engine
+from specloop_policy.engine import Engine
 
 LONGEST_ITEM = 131_071
 """Bytes: Linux starts no program with a longer argument (MAX_ARG_STRLEN)."""

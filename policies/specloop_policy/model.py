@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 from pydantic.alias_generators import to_camel
 
+from specloop_policy.engine import Engine
 from specloop_policy.ladder import MAX_TOKENS, Method
 
 GROUP = "specloop.dev"
@@ -38,14 +39,6 @@ class Part(BaseModel):
     """A piece of a policy: frozen, strict, and closed to unknown fields."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, strict=True)
-
-
-class Engine(StrEnum):
-    """The serving engine."""
-
-    AUTO = "Auto"
-    VLLM = "VLLM"
-    LLAMACPP = "LlamaCpp"
 
 
 class Mode(StrEnum):

@@ -57,7 +57,7 @@ def fresh(level: str | None, at: float) -> PolicyState:
 
 
 def level_before(state: PolicyState, observation: Observation, decision: Decision) -> str | None:
-    """The level that a decision leaves: the probed one when a probe ends where it began, what runs at the first look."""
+    """The level that a decision leaves: what runs at first, and the probed one where a probe ends as it began."""
     if state.probe is not None and decision.level == state.level:
         return state.probe.level
     return observation.workload.level if state.level is None else state.level

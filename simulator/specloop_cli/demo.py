@@ -34,7 +34,7 @@ HEADINGS = {
 def run(policy_file: str | None, phases: str | None, seed: int, fast: bool, output: Format) -> int:
     """Run the demo; 0 when it ran to its end."""
     chosen = demo_traffic.phases_named(phases)
-    policy = _policy(policy_file)
+    policy = read_policy(policy_file)
     if fast:
         return run_fast(policy, chosen, seed, output)
     from specloop_cli import demo_live
@@ -42,7 +42,8 @@ def run(policy_file: str | None, phases: str | None, seed: int, fast: bool, outp
     return demo_live.run(policy, chosen, seed, output)
 
 
-def _policy(policy_file: str | None) -> Policy:
+def read_policy(policy_file: str | None) -> Policy:
+    """The policy in a file, or the demo's own, made ready; it is enforced whatever it says."""
     document = load_policy(policy_file if policy_file is not None else demo_traffic.policy_path())
     try:
         return resolve(document.metadata.name, document.spec, demo_traffic.DRAFTER, demo_traffic.TOKENS, enforce=True)

@@ -10,18 +10,19 @@ import signal
 import socket
 import sys
 import time
-from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.live import Live
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from specloop_cli import demo_traffic
+from specloop_cli.demo_clients import Clients
 from specloop_cli.errors import InputError
 from specloop_cli.output import Format, console, print_document
 from specloop_control.clock import FastClock
@@ -32,19 +33,17 @@ from specloop_engine.configuration import ConfigurationError, to_config
 from specloop_engine.history import History
 from specloop_policy.acceptance import Pool
 from specloop_policy.decision import Decision, Inputs
+from specloop_policy.engine import Engine
 from specloop_policy.ladder import Level
-from specloop_policy.model import Engine
 from specloop_policy.observation import Outcome
 from specloop_policy.policy import Policy
 from specloop_policy.rollout import Limits
-from specloop_policy.rollout import Phase as ProcessPhase
-from specloop_sim.phases import Phase, answer_length, phase_at, total_seconds
+from specloop_sim.phases import Phase, phase_at, total_seconds
 from specloop_sim.profile import profile_named
 
 SPEED = 20.0
 """Servers' seconds per second of the wall: half an hour of traffic in a minute and a half."""
 LIMITS = Limits(drain_seconds=demo_traffic.DRAIN_SECONDS, stop_seconds=60.0, start_seconds=600.0)
-RATE_SECONDS = 30.0
 POLL_SECONDS = 2.0
 """How often a change under way is looked at, on the servers' clock: ten times a second on the wall's."""
 
@@ -56,15 +55,17 @@ ENDING = (signal.SIGTERM, signal.SIGHUP)
 def run(policy: Policy, phases: Sequence[Phase], seed: int, output: Format) -> int:
     """Run the demo to its end, or until it is told to end; nothing is left running."""
     try:
-        return asyncio.run(_run_until_told(_Demo(policy, phases, seed, output)))
+        return asyncio.run(_run_until_told(Demo(policy, phases, seed, output)))
     except ConfigurationError as error:
         raise InputError(f"{policy.name}: {error}") from error
     except (EngineGone, EngineSlow) as error:
         level = policy.ladder.levels[0].name
-        raise InputError(f"{policy.name}: a simulated server at {level}: {error}; specloop demo --fast says more") from error
+        raise InputError(
+            f"{policy.name}: a simulated server at {level}: {error}; specloop demo --fast says more"
+        ) from error
 
 
-async def _run_until_told(demo: "_Demo") -> int:
+async def _run_until_told(demo: "Demo") -> int:
     """Run the demo; 128 + n where signal n ended it."""
     told: list[int] = []
     task = asyncio.ensure_future(demo.run())
@@ -90,7 +91,7 @@ class _Seen:
     policy: Policy
     started: float
     phases: Sequence[Phase]
-    tell: Callable[[str], None]
+    tell: Callable[[RenderableType], None]
     last: Decision | None = None
     changes: list[dict[str, Any]] = field(default_factory=list)
 
@@ -112,82 +113,10 @@ class _Seen:
         }
         self.changes.append(change)
         self.tell(f"{seconds:6.0f} s  {change['phase']:16}  {decision.action:8}  {before} → {decision.level}")
-        self.tell(f"{'':10}{decision.reason}")
+        self.tell(Padding(Text(decision.reason), (0, 0, 0, 10)))
 
 
-class _Clients:
-    """Clients that each send their next request when the last one is answered, to the least busy server."""
-
-    def __init__(
-        self,
-        client: httpx.AsyncClient,
-        actuator: ProcessActuator,
-        phase: Callable[[], Phase],
-        seed: int,
-    ) -> None:
-        self._client = client
-        self._actuator = actuator
-        self._phase = phase
-        self._seed = seed
-        self._busy: Counter[str] = Counter()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._sent = 0
-        self.answered = 0
-        self.failed = 0
-        self._answers: deque[tuple[float, int]] = deque()
-
-    def rate(self, now: float) -> str:
-        """Tokens per second of the servers' time in answers of the last `RATE_SECONDS`."""
-        while self._answers and self._answers[0][0] < now - RATE_SECONDS:
-            self._answers.popleft()
-        return f"{sum(tokens for _, tokens in self._answers) / RATE_SECONDS:,.0f} tokens/s"
-
-    async def keep_going(self) -> None:
-        """Keep as many requests under way as the phase has clients."""
-        while True:
-            for _ in range(self._phase().clients - len(self._tasks)):
-                name = self._least_busy()
-                if name is None:
-                    break
-                self._sent += 1
-                task = asyncio.create_task(self._ask(name, self._phase(), self._sent))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
-            await asyncio.sleep(0.02)
-
-    async def stop(self) -> None:
-        """Hang up on every server, so that none of them has to wait for an answer to be read."""
-        tasks = tuple(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _least_busy(self) -> str | None:
-        serving = [name for name, one in self._actuator.engines.items() if one.phase is ProcessPhase.SERVING]
-        return min(serving, key=lambda name: self._busy[name], default=None)
-
-    async def _ask(self, name: str, phase: Phase, number: int) -> None:
-        self._busy[name] += 1
-        body = {
-            "model": "demo",
-            "prompt": demo_traffic.prompt(phase),
-            "temperature": phase.temperature,
-            "max_tokens": answer_length(phase, number, self._seed),
-            "ignore_eos": True,
-        }
-        try:
-            answer = await self._client.post(f"{self._actuator.engines[name].spec.url}/v1/completions", json=body)
-            answer.raise_for_status()
-            self._answers.append((self._actuator.clock.now(), answer.json()["usage"]["completion_tokens"]))
-            self.answered += 1
-        except httpx.HTTPError:
-            self.failed += 1  # cut off by a restart; its client asks again
-            await asyncio.sleep(0.05)
-        finally:
-            self._busy[name] -= 1
-
-
-class _Demo:
+class Demo:
     """The demo's parts, put together."""
 
     def __init__(self, policy: Policy, phases: Sequence[Phase], seed: int, output: Format) -> None:
@@ -200,7 +129,12 @@ class _Demo:
         self._out = console(stderr=output is Format.JSON)
         self._seen = _Seen(policy, self._epoch, phases, self._out.print)
 
+    def say(self, tell: Callable[[RenderableType], None]) -> None:
+        """Tell of changes here rather than on the console."""
+        self._seen.tell = tell
+
     async def run(self) -> int:
+        """Start the servers, play all phases, and end the servers, whatever happens."""
         began = time.perf_counter()
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=512)
         async with httpx.AsyncClient(timeout=120.0, limits=limits) as client:
@@ -250,7 +184,7 @@ class _Demo:
             step_times=profile_named(demo_traffic.PROFILE).times, restart_seconds=demo_traffic.STARTUP_SECONDS
         )
         controller = Controller(self._policy, scraper, actuator, lambda now: inputs, self._seen)
-        clients = _Clients(client, actuator, self._phase, self._seed)
+        clients = Clients(client, actuator, self._phase, self._seed)
         parts = [self._scrape(scraper), clients.keep_going(), self._decide(controller)]
         shown = self._show(scraper, actuator, clients)
         tasks = [asyncio.create_task(part) for part in (*parts, shown)]
@@ -280,7 +214,7 @@ class _Demo:
             await controller.tick(self._clock.now())
             await self._clock.sleep(self._policy.interval_seconds)
 
-    async def _show(self, scraper: Scraper, actuator: ProcessActuator, clients: _Clients) -> None:
+    async def _show(self, scraper: Scraper, actuator: ProcessActuator, clients: Clients) -> None:
         """Keep a table up to date on a terminal; elsewhere the changes alone are printed."""
         if not self._out.is_terminal:
             await asyncio.Event().wait()
@@ -290,7 +224,7 @@ class _Demo:
                 live.update(self._table(scraper, actuator, clients), refresh=True)
                 await asyncio.sleep(0.5)
 
-    def _table(self, scraper: Scraper, actuator: ProcessActuator, clients: _Clients) -> Group:
+    def _table(self, scraper: Scraper, actuator: ProcessActuator, clients: Clients) -> Group:
         elapsed = self._clock.now() - self._seen.started
         table = Table(box=None, pad_edge=False)
         for heading in ("server", "state", "level", "K", "acceptance", "hotter than 0.6", "batch"):

@@ -29,8 +29,6 @@ def run(
     output: Format,
 ) -> int:
     """Run the engine under the policy; its exit code."""
-    if not command:
-        raise InputError("no command to run: specloop local --policy FILE -- vllm serve MODEL ...")
     name, spec = _policy(policy_file)
     try:
         setup = prepare(name, spec, list(command), os.environ, recommend=recommend)

@@ -111,7 +111,7 @@ def demo(
     return demo.run(policy, phases, seed, fast, output)
 
 
-@app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@app.command(context_settings={"allow_interspersed_args": False})
 def local(
     command: Annotated[
         list[str], typer.Argument(metavar="-- COMMAND...", help="The engine: vllm serve ..., or llama-server ...")

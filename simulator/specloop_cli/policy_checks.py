@@ -9,11 +9,11 @@ from specloop_cli.yaml_file import Document, Mistake, Where, spell
 from specloop_engine.configuration import ConfigurationError, to_config
 from specloop_engine.failure import Start
 from specloop_engine.known_failures import known_failures
+from specloop_policy.engine import Engine
 from specloop_policy.ladder import MAX_TOKENS, Level
 from specloop_policy.model import (
     DISABLED_NAME,
     CountLimit,
-    Engine,
     GainLimit,
     PercentLimit,
     Rule,

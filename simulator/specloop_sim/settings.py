@@ -24,8 +24,8 @@ from specloop_engine.json_object import dumps
 from specloop_engine.known_failures import known_failures, start_of
 from specloop_engine.speculation import Speculation
 from specloop_engine.words import CommandLineError
+from specloop_policy.engine import Engine
 from specloop_policy.ladder import DISABLED, Drafter, Level, Method
-from specloop_policy.model import Engine
 from specloop_sim.profile import Profile, UnknownProfile, profile_named
 from specloop_sim.text import known_methods
 

@@ -94,7 +94,7 @@ def test_forced_acceptance_leads_down_the_whole_ladder_and_back(llama_server_bin
     rates = tmp_path / "rates"
     rates.write_text("0.30 0.10 0.05 0.02")  # 12 % of the tokens at K=4, 15 % at K=3
     environment = {"LLAMA_SERVER": str(llama_server_binary), "FORCED_RATES_FILE": str(rates)}
-    command = [FORCED, *BASE_FLAGS, *draft_flags(4)]
+    command: list[str | Path] = [FORCED, *BASE_FLAGS, *draft_flags(4)]
     with Local(command, environment=environment) as local, Traffic(local.url, 0.0, seconds=200):
         local.wait_for_level("disabled", 90)
         rates.write_text("0.95 0.90 0.85 0.80")  # 88 % at K=4
@@ -106,7 +106,7 @@ def test_forced_acceptance_leads_down_the_whole_ladder_and_back(llama_server_bin
 
 
 def test_nothing_but_hotter_traffic_leads_down_the_ladder_and_cooler_traffic_back(llama_server_binary: Path) -> None:
-    command = [llama_server_binary, *BASE_FLAGS, *draft_flags(4)]
+    command: list[str | Path] = [llama_server_binary, *BASE_FLAGS, *draft_flags(4)]
     with Local(command) as local, Traffic(local.url, 0.0, seconds=220) as traffic:
         time.sleep(6)
         assert local.changes == []  # .79 accepted at T = 0

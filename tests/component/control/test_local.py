@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from specloop_cli.main import main
 from tests.support.policies import TARGET, rule
 from tests.support.programs import Program, run
 from tests.support.toys import SCRIPT, events, free_port, running
@@ -190,44 +191,57 @@ class TestTheEnd:
         assert setup.left() == []
 
 
-def engine(*words: str) -> list[str]:
-    return ["local", "--", *words]
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The last line on stderr of a call that must end with exit code 2 before anything is told on stdout."""
+    code = main(list(arguments))
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "")
+    *before, last = err.splitlines()
+    assert all("ladder" in line for line in before)  # what runs may be said; what is wrong is one line
+    assert last.startswith("specloop: ")
+    return last.removeprefix("specloop: ")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("command", "words"),
     [
-        (["local"], "Missing argument"),
-        (engine("sleep", "60"), "no engine is seen to start here"),
-        (engine("llama-server", *DRAFTS, "-md", "draft.gguf"), "add it to the command"),
-        (engine("vllm", "serve", "m", "--disable-log-stats"), "remove it from the command"),
-        (engine("llama-server", "--metrics", "--port", "http"), "--port http is no port"),
-        (engine("llama-server", "--metrics", "--port", "99999"), "--port 99999 is no port"),
-        (engine("llama-server", "--metrics", "--spec-draft-n-max", "many"), "has no value that fits"),
-        (engine("llama-server", "--metrics", "--draft-max", "6", "--spec-type", "draft-simple"), "an old flag"),
-        (engine("vllm", "serve", "m", "--speculative-config", "{broken"), "--speculative-config"),
-        (engine("/no/such/llama-server", "--metrics"), "/no/such/llama-server: there is no such program"),
-        (engine("/etc/llama-server/", "--metrics"), ""),
-        (["local", "--policy", "/no/such.yaml", "--", "llama-server", "--metrics"], "cannot read /no/such.yaml"),
-        (["local", "--drain", "-1", "--", "llama-server", "--metrics"], "--drain"),
-        (["local", "--start", "0", "--", "llama-server", "--metrics"], "--start"),
+        (["sleep", "60"], "no engine is seen to start here"),
+        (["llama-server", *DRAFTS, "-md", "draft.gguf"], "add it to the command"),
+        (["vllm", "serve", "m", "--disable-log-stats"], "remove it from the command"),
+        (["llama-server", "--metrics", "--port", "http"], "--port http is no port"),
+        (["llama-server", "--metrics", "--port", "99999"], "--port 99999 is no port"),
+        (["llama-server", "--metrics", "--spec-draft-n-max", "many"], "has no value that fits"),
+        (["llama-server", "--metrics", "--draft-max", "6", "--spec-type", "draft-simple"], "an old flag"),
+        (["vllm", "serve", "m", "--speculative-config", "{broken"], "--speculative-config"),
+        (["/no/such/llama-server", "--metrics"], "/no/such/llama-server: there is no such program"),
     ],
 )
-def test_what_cannot_be_run_is_refused_in_one_line(arguments: list[str], words: str) -> None:
-    code, out, err = run(*arguments)
-    assert (code, out) == (2, "")
-    *before, last = err.splitlines()
-    assert last.startswith("specloop: ")
-    assert words in last
-    assert all(line.startswith("specloop ") and "ladder" in line for line in before)
+def test_a_command_that_cannot_be_run_is_refused_in_one_line(
+    command: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert words in refusal(capsys, "local", "--", *command)
 
 
-def test_a_program_that_is_none_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ([], "Missing argument '-- COMMAND...'"),
+        (["--policy", "/no/such.yaml", "--", "llama-server", "--metrics"], "cannot read /no/such.yaml"),
+        (["--drain", "-1", "--", "llama-server", "--metrics"], "--drain"),
+        (["--start", "0", "--", "llama-server", "--metrics"], "--start"),
+        (["--recomend", "--", "llama-server", "--metrics"], "No such option: --recomend"),
+    ],
+)
+def test_a_wrong_call_is_refused_in_one_line(flags: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert words in refusal(capsys, "local", *flags)
+
+
+def test_a_program_that_is_none_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = tmp_path / "llama-server"
     text.write_text("this is no program\n")
-    code, out, err = run(*engine(str(text), "--metrics"))
-    assert (code, out) == (2, "")
-    assert err.splitlines()[-1] == f"specloop: {text}: this cannot be run"
+    assert refusal(capsys, "local", "--", str(text), "--metrics") == f"{text}: this cannot be run"
+    text.chmod(0o755)
+    assert refusal(capsys, "local", "--", str(text), "--metrics") == f"{text}: Exec format error"
 
 
 @pytest.mark.parametrize(
@@ -245,12 +259,9 @@ def test_a_program_that_is_none_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_a_policy_that_does_not_fit_the_command_is_refused_in_one_line(
-    setup: Setup, fields: dict[str, Any], words: str
+    setup: Setup, fields: dict[str, Any], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, err = run(*setup.arguments(**fields))
-    assert (code, out) == (2, "")
-    assert err.count("\n") == 1
-    assert words in err
+    assert words in refusal(capsys, *setup.arguments(**fields))
     assert setup.starts() == []
 
 

@@ -9,8 +9,8 @@ from specloop_engine.command_line import CommandLine, Written, read, write, writ
 from specloop_engine.flags import Form
 from specloop_engine.speculation import Speculation, fits, match
 from specloop_engine.words import CommandLineError
+from specloop_policy.engine import Engine
 from specloop_policy.ladder import DISABLED, Level, Method
-from specloop_policy.model import Engine
 from tests.unit.engine_command_line.levels import DRAFT_JSON, DRAFT_NAME, K3, K5, LADDER, NGRAM
 
 JSON = "--speculative-config"

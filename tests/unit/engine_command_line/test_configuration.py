@@ -14,8 +14,8 @@ from specloop_engine.speculation import (
     running_drafter,
     startup_profile,
 )
+from specloop_policy.engine import Engine
 from specloop_policy.ladder import DISABLED, Drafter, Level, Method, derive_ladder
-from specloop_policy.model import Engine
 from tests.unit.engine_command_line.levels import DRAFT_NAME, K3, K5, LADDER, LOOKUP, NGRAM, SMALL
 
 DRAFT = {"method": "draft_model", "model": DRAFT_NAME, "num_speculative_tokens": 5}

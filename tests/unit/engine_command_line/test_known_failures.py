@@ -10,7 +10,7 @@ from specloop_engine.failure import Harm, Start
 from specloop_engine.flags import Form
 from specloop_engine.known_failures import FAILURES, known_failures, start_of
 from specloop_engine.vocabulary import vocabulary_family
-from specloop_policy.model import Engine
+from specloop_policy.engine import Engine
 from tests.unit.engine_command_line.levels import DRAFT_JSON
 
 K = "num_speculative_tokens"

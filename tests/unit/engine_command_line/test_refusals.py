@@ -6,8 +6,8 @@ import pytest
 
 from specloop_engine.command_line import read, write
 from specloop_engine.words import CommandLineError
+from specloop_policy.engine import Engine
 from specloop_policy.ladder import DISABLED, Drafter, Level, Method
-from specloop_policy.model import Engine
 from tests.unit.engine_command_line.levels import DRAFT_JSON, K5, NGRAM, NGRAM_JSON
 
 JSON = "--speculative-config"
