@@ -22,8 +22,8 @@ from specloop_engine.history import History
 from specloop_engine.speculation import match, running_drafter
 from specloop_engine.words import CommandLineError
 from specloop_policy.decision import Inputs
-from specloop_policy.ladder import Ladder, Level
 from specloop_policy.engine import Engine
+from specloop_policy.ladder import Ladder, Level
 from specloop_policy.model import SpecPolicySpec
 from specloop_policy.policy import Policy, resolve
 from specloop_policy.rollout import Limits

@@ -85,10 +85,12 @@ class Pool:
     """Span covered, seconds."""
     design_effect: float
     looks: int = 1
+    trials: tuple[float, ...] | None = None
+    """Finished requests, draft tokens and accepted ones, where somebody has added them up already."""
 
     @cached_property
     def _trials(self) -> tuple[float, ...]:
-        return _totals(self.windows, TRIALS)
+        return self.trials if self.trials is not None else _totals(self.windows, TRIALS)
 
     @cached_property
     def _steps(self) -> tuple[float, ...]:
@@ -168,14 +170,20 @@ class Pool:
         return wilson(min(self.drafts, steps), steps, weight, self.looks)
 
     @cached_property
-    def tokens_per_step(self) -> Interval | None:
-        """Tokens of a mean decode step, drafted or not; None when there was no decode step."""
+    def added_tokens_per_step(self) -> Interval | None:
+        """Tokens that drafts add to a mean decode step, drafted or not; None when there was no decode step."""
         covered, acceptance = self.covered, self.acceptance
         if covered is None:
             return None
         if acceptance is None or self.drafts <= 0.0:
-            return Interval(1.0, 1.0, 1.0)
-        return acceptance.scaled(covered * self.draft_tokens / self.drafts, offset=1.0)
+            return Interval(0.0, 0.0, 0.0)
+        return acceptance.scaled(covered * self.draft_tokens / self.drafts)
+
+    @property
+    def tokens_per_step(self) -> Interval | None:
+        """Tokens of a mean decode step, drafted or not; None when there was no decode step."""
+        added = self.added_tokens_per_step
+        return None if added is None else added.shifted(1.0)
 
     @property
     def survival(self) -> tuple[float, ...]:
@@ -195,9 +203,11 @@ class Pool:
         Between two edges of the histogram the next edge above is taken, which says too little rather than too much.
         """
         below = (temperature - EDGE_TOLERANCE,)
-        counted = [one.temperatures for one in self.windows if one.temperatures]
-        total = sum(histogram[-1][1] for histogram in counted)
-        cool = sum(histogram[bisect_left(histogram, below)][1] for histogram in counted)
+        total = cool = 0.0
+        for one in self.windows:
+            if one.temperatures:
+                total += one.temperatures[-1][1]
+                cool += one.temperatures[bisect_left(one.temperatures, below)][1]
         return wilson(total - cool, total, total, self.looks) if total > 0.0 else None
 
 
@@ -237,7 +247,7 @@ def at_tokens(evidence: Pool, present: int, tokens: int) -> Pool:
         running=evidence.running,
         kv_cache_percent=evidence.kv_cache_percent,
     )
-    return Prediction((whole,), evidence.seconds, evidence.design_effect, evidence.looks, evidence)
+    return Prediction((whole,), evidence.seconds, evidence.design_effect, evidence.looks, seen=evidence)
 
 
 @dataclass(frozen=True)

@@ -38,9 +38,10 @@ class Economics:
             return Interval(0.0, 0.0, 0.0)
         cost = self.cost(level, evidence)
         expected = self.expected(level, evidence) if cost is not None else None
-        if expected is None or cost is None or expected.tokens_per_step is None or expected.covered is None:
+        tokens = expected.tokens_per_step if expected is not None else None
+        if expected is None or cost is None or tokens is None or expected.covered is None:
             return None
-        return expected.tokens_per_step.scaled(1.0 / cost.ratio(expected.covered)).shifted(-1.0)
+        return tokens.scaled(1.0 / cost.ratio(expected.covered)).shifted(-1.0)
 
     def expected(self, level: Level, evidence: Pool) -> Pool | None:
         """The evidence as it would be at a level of the same drafter; None for another drafter."""
@@ -56,8 +57,7 @@ class Economics:
         A speculative step is never shorter than a plain one, so that a level whose E stays under 1 + margin cannot
         pay whatever the step times are.
         """
-        tokens = evidence.tokens_per_step
-        return tokens.shifted(-1.0) if tokens is not None and self.measured.speculates else None
+        return evidence.added_tokens_per_step if self.measured.speculates else None
 
     def pays_less(self, level: Level, other: Level, evidence: Pool) -> bool:
         """Whether a level is known to be slower than another, as best estimates go."""

@@ -4,6 +4,7 @@ A collapse shows in a short span soon, a small shift in a long one in the end; t
 for the number of spans looked at.  All time in here is the windows' own, so that nothing changes between two windows.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -131,25 +132,28 @@ def _spans(policy: Policy, newest_first: tuple[Window, ...], at: float, *, thin:
     """Pools over the last n, 2n, 4n, ... rounds of windows and over all, n the fewest with enough requests."""
     signals = policy.signals
     length, wanted = signals.window_seconds, 0 if thin else signals.min_requests
-    windows_to: dict[int, int] = {}
-    requests, first = 0.0, None
-    place, end = 0, at
+    totals: dict[int, tuple[int, tuple[float, float, float]]] = {}
+    requests = drafted = accepted = 0.0
+    first, place, end = None, 0, at
     for count, one in enumerate(newest_first, start=1):
         if one.end != end:
             end = one.end
             place = int((at - end) / length + 0.5)
-        windows_to[place] = count
-        if first is None:
-            requests += one.finished_requests
-            if requests >= wanted:
-                first = place
+        requests += one.finished_requests
+        drafted += one.draft_tokens
+        accepted += one.accepted_tokens
+        totals[place] = count, (requests, drafted, accepted)
+        if first is None and requests >= wanted:
+            first = place
     if first is None:
         return ()
-    depths = _depths(list(windows_to), first + 1)
-    return tuple(
-        Pool(newest_first[: windows_to[depth - 1]], depth * length, signals.design_effect, len(depths))
-        for depth in depths
-    )
+    depths = _depths(list(totals), first + 1)
+    spans = []
+    for depth in depths:
+        count, trials = totals[depth - 1]
+        windows = newest_first[:count]
+        spans.append(Pool(windows, depth * length, signals.design_effect, len(depths), trials))
+    return tuple(spans)
 
 
 def _depths(places: Sequence[int], shortest: int) -> tuple[int, ...]:
@@ -157,7 +161,7 @@ def _depths(places: Sequence[int], shortest: int) -> tuple[int, ...]:
     deepest = places[-1] + 1
     depths = []
     while shortest < deepest:
-        depths.append(next(place + 1 for place in places if place + 1 >= shortest))
+        depths.append(places[bisect_left(places, shortest - 1)] + 1)
         shortest *= 2
     return tuple(dict.fromkeys((*depths, deepest)))
 

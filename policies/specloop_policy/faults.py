@@ -73,37 +73,34 @@ def _aged_pods(policy: Policy, evidence: Evidence) -> Iterator[Fault]:
     starts = {one.pod: one.process_start for one in reversed(evidence.recent.windows) if one.process_start is not None}
     if len(starts) < 2:
         return
-    oldest, second = sorted(starts, key=lambda pod: (starts[pod], pod))[:2]
-    if starts[oldest] == starts[second]:
+    first, second = sorted(starts.values())[:2]
+    if first == second:
         return
-    aged = Pool(tuple([one for one in evidence.windows if one.pod == oldest]), 0.0, policy.signals.design_effect)
+    oldest = next(pod for pod in starts if starts[pod] == first)
+    accepted = drafted = requests = 0.0
+    for one in evidence.windows:
+        if one.pod == oldest:
+            accepted += one.accepted_tokens
+            drafted += one.draft_tokens
+            requests += one.finished_requests
     whole = evidence.whole
-    if aged.accepted_tokens * whole.draft_tokens >= whole.accepted_tokens * aged.draft_tokens:
+    others = whole.draft_tokens - drafted
+    if min(drafted, others) < 1.0 or accepted * whole.draft_tokens >= whole.accepted_tokens * drafted:
         return
-    seen, siblings = _told_apart(policy, aged, whole)
-    if seen is not None and siblings is not None and seen.high < siblings.low:
+    aged = _surely(policy, accepted, drafted, requests)
+    siblings = _surely(policy, min(others, whole.accepted_tokens - accepted), others, whole.requests - requests)
+    if aged.high < siblings.low:
         yield Fault(
             "AgeDependent",
-            f"{oldest}, the oldest pod, accepts {100 * seen.value:.0f} % where its siblings accept "
+            f"{oldest}, the oldest pod, accepts {100 * aged.value:.0f} % where its siblings accept "
             f"{100 * siblings.value:.0f} %",
             f"recycle {oldest}: a restart at the same level has cured this",
             (oldest,),
         )
 
 
-def _told_apart(policy: Policy, part: Pool, whole: Pool) -> tuple[Interval | None, Interval | None]:
-    """Acceptance of a part of the evidence and of the rest, so sure that a false alarm comes once in twenty days."""
+def _surely(policy: Policy, accepted: float, draft_tokens: float, requests: float) -> Interval:
+    """Acceptance, so surely that a false alarm comes once in twenty days rather than once in twenty windows."""
     signals = policy.signals
     looks = int(DAY_SECONDS / signals.window_seconds) + 1
-
-    def acceptance(accepted: float, draft_tokens: float, requests: float) -> Interval | None:
-        if draft_tokens <= 0.0:
-            return None
-        weight = effective(draft_tokens, requests, signals.design_effect)
-        return wilson(max(0.0, accepted), draft_tokens, weight, looks)
-
-    return acceptance(part.accepted_tokens, part.draft_tokens, part.requests), acceptance(
-        whole.accepted_tokens - part.accepted_tokens,
-        whole.draft_tokens - part.draft_tokens,
-        whole.requests - part.requests,
-    )
+    return wilson(accepted, draft_tokens, effective(draft_tokens, requests, signals.design_effect), looks)

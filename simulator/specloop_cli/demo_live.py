@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-from rich.console import Group, RenderableType
+from rich.console import Group
 from rich.live import Live
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -91,7 +90,7 @@ class _Seen:
     policy: Policy
     started: float
     phases: Sequence[Phase]
-    tell: Callable[[RenderableType], None]
+    tell: Callable[[str], None]
     last: Decision | None = None
     changes: list[dict[str, Any]] = field(default_factory=list)
 
@@ -113,7 +112,7 @@ class _Seen:
         }
         self.changes.append(change)
         self.tell(f"{seconds:6.0f} s  {change['phase']:16}  {decision.action:8}  {before} → {decision.level}")
-        self.tell(Padding(Text(decision.reason), (0, 0, 0, 10)))
+        self.tell(f"{'':10}{decision.reason}")
 
 
 class Demo:
@@ -129,7 +128,7 @@ class Demo:
         self._out = console(stderr=output is Format.JSON)
         self._seen = _Seen(policy, self._epoch, phases, self._out.print)
 
-    def say(self, tell: Callable[[RenderableType], None]) -> None:
+    def say(self, tell: Callable[[str], None]) -> None:
         """Tell of changes here rather than on the console."""
         self._seen.tell = tell
 
