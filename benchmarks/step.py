@@ -22,7 +22,7 @@ from specloop_policy.policy import Policy, resolve
 from specloop_policy.step import fresh, step
 
 PODS, WINDOWS, SECONDS = 3, 12, 300.0
-CALLS, ROUNDS = 2000, 5
+CALLS, ROUNDS = 200, 50
 SURVIVAL = (0.72, 0.55, 0.43, 0.34, 0.27)
 """Mean 46 %: between the default limits, so that every rule is judged on every span and none decides early."""
 

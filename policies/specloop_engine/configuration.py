@@ -71,7 +71,7 @@ def to_config(level: Level, base: Config | None, engine: Engine, version: Versio
         return None
     keep = base if running is not None and running.is_kind_of(level.drafter) else None
     if engine is Engine.LLAMACPP:
-        old = OLD_DRAFT_MAX in (base or ()) or (version is not None and version in OLD_BUILDS)
+        old = OLD_DRAFT_MAX in base if base else version is not None and version in OLD_BUILDS
         return _llamacpp_config(level, level.drafter, keep, old)
     if not has_method(version, level.drafter.method):
         runs = method_releases(level.drafter.method)

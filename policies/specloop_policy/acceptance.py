@@ -56,7 +56,8 @@ def wilson(successes: float, trials: float, weight: float, looks: int) -> Interv
     spread = z * z / weight
     centre = (share + spread / 2.0) / (1.0 + spread)
     half = z * sqrt(share * (1.0 - share) / weight + spread / (4.0 * weight)) / (1.0 + spread)
-    return Interval(share, max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)))
+    low, high = centre - half, centre + half
+    return Interval(share, min(share, low) if low > 0.0 else 0.0, max(share, high) if high < 1.0 else 1.0)
 
 
 def effective(trials: float, requests: float, design_effect: float) -> float:
@@ -66,18 +67,19 @@ def effective(trials: float, requests: float, design_effect: float) -> float:
 
 
 TRIALS = attrgetter("finished_requests", "draft_tokens", "accepted_tokens")
-STEPS = attrgetter("drafts", "generation_tokens", "first_tokens", "prompt_tokens", "length_requests")
+STEPS = attrgetter("drafts", "generation_tokens", "first_tokens")
 
 
 def _totals(windows: Iterable[Window], counts: Callable[[Window], tuple[float, ...]]) -> tuple[float, ...]:
     return tuple(map(sum, zip(*map(counts, windows), strict=True)))
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Pool:
     """Several windows as one; `looks` says how many pools are drawn from the same evidence.
 
-    Everything is added up when first asked for: most decisions ask for little.
+    Everything is added up when first asked for, as most decisions ask for little.  Nobody changes a pool; it is not
+    frozen because every decision makes several, and a frozen one takes three times as long.
     """
 
     windows: tuple[Window, ...]
@@ -124,7 +126,7 @@ class Pool:
     @property
     def length_requests(self) -> float:
         """Finished requests that ran into their length limit."""
-        return self._steps[4]
+        return sum(one.length_requests for one in self.windows)
 
     @cached_property
     def accepted_per_position(self) -> tuple[float, ...]:
@@ -172,12 +174,12 @@ class Pool:
     @cached_property
     def added_tokens_per_step(self) -> Interval | None:
         """Tokens that drafts add to a mean decode step, drafted or not; None when there was no decode step."""
-        covered, acceptance = self.covered, self.acceptance
-        if covered is None:
+        steps, drafts, acceptance = self.decode_steps, self.drafts, self.acceptance
+        if steps <= 0.0:
             return None
-        if acceptance is None or self.drafts <= 0.0:
+        if acceptance is None or drafts <= 0.0:
             return Interval(0.0, 0.0, 0.0)
-        return acceptance.scaled(covered * self.draft_tokens / self.drafts)
+        return acceptance.scaled(min(drafts, steps) / steps * self.draft_tokens / drafts)
 
     @property
     def tokens_per_step(self) -> Interval | None:
@@ -195,7 +197,8 @@ class Pool:
     @property
     def context_tokens(self) -> float:
         """Mean context of a running request: its prompt and half its answer."""
-        return (self._steps[3] + self._steps[1] / 2.0) / self.requests if self.requests > 0.0 else 0.0
+        prompts = sum(one.prompt_tokens for one in self.windows)
+        return (prompts + self._steps[1] / 2.0) / self.requests if self.requests > 0.0 else 0.0
 
     def hotter_than(self, temperature: float) -> Interval | None:
         """Share of requests above a temperature; None when nobody counts temperatures.
@@ -250,7 +253,7 @@ def at_tokens(evidence: Pool, present: int, tokens: int) -> Pool:
     return Prediction((whole,), evidence.seconds, evidence.design_effect, evidence.looks, seen=evidence)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Prediction(Pool):
     """Counts to expect, made from counts that were seen; what K does not touch stays as it was seen."""
 

@@ -7,7 +7,7 @@ for the number of spans looked at.  All time in here is the windows' own, so tha
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import groupby, takewhile
 from operator import attrgetter
 
 from specloop_policy.acceptance import Pool
@@ -19,8 +19,8 @@ STALE_WINDOWS = 2
 
 END = attrgetter("end")
 
-RANK = {outcome: place for place, outcome in enumerate(Outcome)} | {Outcome.MEASURED: -2, Outcome.OFF: -1}
-"""Which outcome speaks for several pods: what can be decided on, then the first in the order of `Outcome`."""
+RANK = {outcome: place for place, outcome in enumerate(Outcome)} | {Outcome.OFF: -1}
+"""Which outcome speaks for several pods of which none is measured: off, then the first in the order of `Outcome`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def gather(policy: Policy, windows: Sequence[Window], level: str, since: float |
 
 def _newest(policy: Policy, newest: Iterable[Window], level: str, since: float | None) -> tuple[Outcome, str]:
     """One outcome for the pods of the newest round: measured if any is, else off if any is, else the first in order."""
-    found: list[tuple[int, Outcome, str]] = []
+    first: tuple[Outcome, str] | None = None
     for one in newest:
         outcome, reason = one.outcome, one.reason
         if outcome in (Outcome.MEASURED, Outcome.OFF):
@@ -95,9 +95,12 @@ def _newest(policy: Policy, newest: Iterable[Window], level: str, since: float |
             elif not _settled(policy, one, since):
                 outcome = Outcome.SETTLING
                 reason = f"{one.pod} is within {policy.signals.settle_seconds} s of a change or a start"
-        found.append((RANK[outcome], outcome, reason))
-    _, outcome, reason = min(found, key=lambda item: item[0])
-    return outcome, reason
+        if outcome is Outcome.MEASURED:
+            return outcome, reason
+        if first is None or RANK[outcome] < RANK[first[0]]:
+            first = outcome, reason
+    assert first is not None  # there is always a newest window
+    return first
 
 
 def _settled(policy: Policy, window: Window, since: float | None) -> bool:
@@ -133,15 +136,15 @@ def _spans(policy: Policy, newest_first: tuple[Window, ...], at: float, *, thin:
     signals = policy.signals
     length, wanted = signals.window_seconds, 0 if thin else signals.min_requests
     totals: dict[int, tuple[int, tuple[float, float, float]]] = {}
-    requests = drafted = accepted = 0.0
-    first, place, end = None, 0, at
-    for count, one in enumerate(newest_first, start=1):
-        if one.end != end:
-            end = one.end
-            place = int((at - end) / length + 0.5)
-        requests += one.finished_requests
-        drafted += one.draft_tokens
-        accepted += one.accepted_tokens
+    count, requests, drafted, accepted = 0, 0.0, 0.0, 0.0
+    first = None
+    for end, group in groupby(newest_first, END):
+        for one in group:
+            count += 1
+            requests += one.finished_requests
+            drafted += one.draft_tokens
+            accepted += one.accepted_tokens
+        place = int((at - end) / length + 0.5)
         totals[place] = count, (requests, drafted, accepted)
         if first is None and requests >= wanted:
             first = place

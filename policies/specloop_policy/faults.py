@@ -1,7 +1,5 @@
 """Faults of the engine that look like bad traffic: named, with the likely mend, so that the level is not blamed."""
 
-from collections.abc import Iterator
-
 from specloop_policy.acceptance import Interval, Pool, effective, wilson
 from specloop_policy.decision import Fault
 from specloop_policy.evidence import Evidence
@@ -24,58 +22,57 @@ def find_faults(policy: Policy, evidence: Evidence) -> tuple[Fault, ...]:
     """Every fault that the evidence shows; none when the evidence is not usable or speculation is off."""
     if not evidence.usable or evidence.outcome is not Outcome.MEASURED:
         return ()
-    return (
-        *_drafter_faults(evidence),
-        *_suspect_output(evidence.recent),
-        *_aged_pods(policy, evidence),
-    )
+    found = (_drafter_fault(evidence), _suspect_output(evidence.recent), _aged_pod(policy, evidence))
+    return tuple([fault for fault in found if fault is not None])
 
 
-def _drafter_faults(evidence: Evidence) -> Iterator[Fault]:
+def _drafter_fault(evidence: Evidence) -> Fault | None:
     recent = evidence.recent
     acceptance = recent.acceptance
     if acceptance is None or acceptance.high >= NOTHING_ACCEPTED:
-        return
+        return None
     hot = recent.hotter_than(0.0)
     if hot is not None and hot.low > 0.5:
-        yield Fault(
+        return Fault(
             "SamplerMode",
             f"acceptance is {100 * acceptance.value:.1f} % with {100 * hot.value:.0f} % of the requests above "
             "temperature 0: sampling alone costs a fifth of it at most",
             "check how drafts are sampled and verified (vLLM: draft_sample_method probabilistic)",
         )
-    elif recent.accepted_tokens <= 0.0:
+    if recent.accepted_tokens <= 0.0:
         before = max((one.accepted_tokens_before for one in evidence.windows), default=0.0)
         past = ", and it was healthy before" if before > 0.0 else ""
-        yield Fault(
+        return Fault(
             "DrafterDead",
             f"not one of {recent.draft_tokens:.0f} draft tokens was accepted{past}",
             "restart the pods; if it stays, check that draft and target belong together",
         )
+    return None
 
 
-def _suspect_output(recent: Pool) -> Iterator[Fault]:
+def _suspect_output(recent: Pool) -> Fault | None:
     acceptance = recent.acceptance
     if acceptance is None or acceptance.low <= EVERYTHING_ACCEPTED or recent.requests <= 0.0:
-        return
+        return None
     at_length = recent.length_requests / recent.requests
-    if at_length > 0.5:
-        yield Fault(
-            "OutputSuspect",
-            f"acceptance is {100 * acceptance.value:.0f} % while {100 * at_length:.0f} % of the answers run into "
-            "their length limit: the engine may be repeating itself",
-            "read some answers; restart the pods if they are corrupt",
-        )
+    if at_length <= 0.5:
+        return None
+    return Fault(
+        "OutputSuspect",
+        f"acceptance is {100 * acceptance.value:.0f} % while {100 * at_length:.0f} % of the answers run into "
+        "their length limit: the engine may be repeating itself",
+        "read some answers; restart the pods if they are corrupt",
+    )
 
 
-def _aged_pods(policy: Policy, evidence: Evidence) -> Iterator[Fault]:
+def _aged_pod(policy: Policy, evidence: Evidence) -> Fault | None:
     """The oldest pod, when it alone accepts less than its siblings do."""
     starts = {one.pod: one.process_start for one in reversed(evidence.recent.windows) if one.process_start is not None}
     if len(starts) < 2:
-        return
+        return None
     first, second = sorted(starts.values())[:2]
     if first == second:
-        return
+        return None
     oldest = next(pod for pod in starts if starts[pod] == first)
     accepted = drafted = requests = 0.0
     for one in evidence.windows:
@@ -86,17 +83,18 @@ def _aged_pods(policy: Policy, evidence: Evidence) -> Iterator[Fault]:
     whole = evidence.whole
     others = whole.draft_tokens - drafted
     if min(drafted, others) < 1.0 or accepted * whole.draft_tokens >= whole.accepted_tokens * drafted:
-        return
+        return None
     aged = _surely(policy, accepted, drafted, requests)
     siblings = _surely(policy, min(others, whole.accepted_tokens - accepted), others, whole.requests - requests)
-    if aged.high < siblings.low:
-        yield Fault(
-            "AgeDependent",
-            f"{oldest}, the oldest pod, accepts {100 * aged.value:.0f} % where its siblings accept "
-            f"{100 * siblings.value:.0f} %",
-            f"recycle {oldest}: a restart at the same level has cured this",
-            (oldest,),
-        )
+    if aged.high >= siblings.low:
+        return None
+    return Fault(
+        "AgeDependent",
+        f"{oldest}, the oldest pod, accepts {100 * aged.value:.0f} % where its siblings accept "
+        f"{100 * siblings.value:.0f} %",
+        f"recycle {oldest}: a restart at the same level has cured this",
+        (oldest,),
+    )
 
 
 def _surely(policy: Policy, accepted: float, draft_tokens: float, requests: float) -> Interval:

@@ -69,7 +69,10 @@ class Ladder:
 
     def find(self, name: str | None) -> Level | None:
         """The level of this name, None when the ladder has none."""
-        return next((level for level in self.levels if level.name == name), None)
+        for level in self.levels:
+            if level.name == name:
+                return level
+        return None
 
     def index(self, level: Level) -> int:
         """Place of a level, 0 for the most aggressive; ValueError when it is not in the ladder."""

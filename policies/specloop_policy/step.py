@@ -104,10 +104,9 @@ class _Tick:
 
     def answer(self) -> Answer:
         """The first answer in order of precedence."""
-        for ask in (self._suspended, self._unmanaged, self._failed, self._forced, self._released):
-            answer = ask()
-            if answer is not None:
-                return self._remembered(answer, self.state)
+        answer = self._suspended() or self._unmanaged() or self._failed() or self._forced() or self._released()
+        if answer is not None:
+            return self._remembered(answer, self.state)
         level = self.policy.ladder.find(self.state.level)
         assert level is not None  # _unmanaged answers otherwise
         if self.state.probe is not None:

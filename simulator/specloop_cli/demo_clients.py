@@ -11,6 +11,13 @@ from specloop_control.process import ProcessActuator
 from specloop_policy.rollout import Phase as ProcessPhase
 from specloop_sim.phases import Phase, answer_length
 
+POOLS = 24
+"""Pools of connections that the clients share: finding a free one takes a pool the square of their number, and one
+pool of 300 kept the loop from its scrapes for seconds."""
+
+ANSWER_SECONDS = 120.0
+"""On the wall's clock; far more than any answer takes."""
+
 RATE_SECONDS = 30.0
 """Answers of the last so many seconds make up the tokens per second that are shown."""
 
@@ -20,12 +27,12 @@ class Clients:
 
     def __init__(
         self,
-        client: httpx.AsyncClient,
         actuator: ProcessActuator,
         phase: Callable[[], Phase],
         seed: int,
     ) -> None:
-        self._client = client
+        # verify: the servers are on loopback without TLS, and every pool would read all certificates.
+        self._pools = [httpx.AsyncClient(timeout=ANSWER_SECONDS, verify=False) for _ in range(POOLS)]
         self._actuator = actuator
         self._phase = phase
         self._seed = seed
@@ -61,6 +68,7 @@ class Clients:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(pool.aclose() for pool in self._pools))
 
     def _least_busy(self) -> str | None:
         serving = [name for name, one in self._actuator.engines.items() if one.phase is ProcessPhase.SERVING]
@@ -76,7 +84,8 @@ class Clients:
             "ignore_eos": True,
         }
         try:
-            answer = await self._client.post(f"{self._actuator.engines[name].spec.url}/v1/completions", json=body)
+            url = f"{self._actuator.engines[name].spec.url}/v1/completions"
+            answer = await self._pools[number % POOLS].post(url, json=body)
             answer.raise_for_status()
             self._answers.append((self._actuator.clock.now(), answer.json()["usage"]["completion_tokens"]))
             self.answered += 1

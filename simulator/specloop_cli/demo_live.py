@@ -47,14 +47,14 @@ POLL_SECONDS = 2.0
 """How often a change under way is looked at, on the servers' clock: ten times a second on the wall's."""
 
 
-ENDING = (signal.SIGTERM, signal.SIGHUP)
-"""Signals that end the demo as Ctrl-C does, servers and all."""
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end the demo, servers and all; a second one does not wait for servers to end politely."""
 
 
 def run(policy: Policy, phases: Sequence[Phase], seed: int, output: Format) -> int:
     """Run the demo to its end, or until it is told to end; nothing is left running."""
     try:
-        return asyncio.run(_run_until_told(Demo(policy, phases, seed, output)))
+        code = asyncio.run(_run_until_told(Demo(policy, phases, seed, output)))
     except ConfigurationError as error:
         raise InputError(f"{policy.name}: {error}") from error
     except (EngineGone, EngineSlow) as error:
@@ -62,6 +62,9 @@ def run(policy: Policy, phases: Sequence[Phase], seed: int, output: Format) -> i
         raise InputError(
             f"{policy.name}: a simulated server at {level}: {error}; specloop demo --fast says more"
         ) from error
+    if code:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # told to end, and ending: once more says nothing new
+    return code
 
 
 async def _run_until_told(demo: "Demo") -> int:
@@ -78,9 +81,9 @@ async def _run_until_told(demo: "Demo") -> int:
     try:
         return await task
     except asyncio.CancelledError:
-        if told:
-            return 128 + told[0]
-        raise
+        if not told:
+            raise
+        return 128 + told[0]
 
 
 @dataclass(slots=True)
@@ -135,8 +138,7 @@ class Demo:
     async def run(self) -> int:
         """Start the servers, play all phases, and end the servers, whatever happens."""
         began = time.perf_counter()
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=512)
-        async with httpx.AsyncClient(timeout=120.0, limits=limits) as client:
+        async with httpx.AsyncClient() as client:
             actuator = self._actuator(client)
             try:
                 await actuator.start()
@@ -183,7 +185,7 @@ class Demo:
             step_times=profile_named(demo_traffic.PROFILE).times, restart_seconds=demo_traffic.STARTUP_SECONDS
         )
         controller = Controller(self._policy, scraper, actuator, lambda now: inputs, self._seen)
-        clients = Clients(client, actuator, self._phase, self._seed)
+        clients = Clients(actuator, self._phase, self._seed)
         parts = [self._scrape(scraper), clients.keep_going(), self._decide(controller)]
         shown = self._show(scraper, actuator, clients)
         tasks = [asyncio.create_task(part) for part in (*parts, shown)]
