@@ -18,10 +18,12 @@ from specloop_control.process import EngineGone, EngineSlow, EngineSpec, Output,
 from specloop_control.scrape import Scraper
 from specloop_control.tick import Controller
 from specloop_engine.command_line import CommandLine, read, write
+from specloop_engine.failure import Harm
 from specloop_engine.history import History
+from specloop_engine.known_failures import known_failures, start_of
 from specloop_engine.speculation import match, running_drafter
 from specloop_engine.words import CommandLineError
-from specloop_policy.decision import Inputs
+from specloop_policy.decision import FailedChange, Inputs, PolicyState
 from specloop_policy.engine import Engine
 from specloop_policy.ladder import Ladder, Level
 from specloop_policy.model import SpecPolicySpec
@@ -60,6 +62,8 @@ class LocalSetup:
     url: str
     commands: Mapping[str, tuple[str, ...]]
     """The command at each level that it can be written at."""
+    refused: tuple[FailedChange, ...]
+    """Levels that are not gone to: they cannot be written into the command, or are known to fail."""
     spec: SpecPolicySpec
 
 
@@ -82,7 +86,8 @@ def prepare(
     level = match(line.speculation, policy.ladder)
     if level is None:
         level = Level("unmanaged", drafter, tokens)
-    return LocalSetup(line, policy, level, _url(line), _commands(line, policy.ladder, level, command), spec)
+    commands, refused = _commands(line, policy.ladder, level, command)
+    return LocalSetup(line, policy, level, _url(line), commands, refused, spec)
 
 
 def _check_metrics(line: CommandLine) -> None:
@@ -103,16 +108,25 @@ def _url(line: CommandLine) -> str:
     return f"http://{shown}:{number}"
 
 
-def _commands(line: CommandLine, ladder: Ladder, level: Level, command: list[str]) -> dict[str, tuple[str, ...]]:
-    commands = {level.name: tuple(command)}
+def _commands(
+    line: CommandLine, ladder: Ladder, level: Level, command: list[str]
+) -> tuple[dict[str, tuple[str, ...]], tuple[FailedChange, ...]]:
+    """The command at each level, and the levels that are better not tried, each with the reason."""
+    commands, refused = {level.name: tuple(command)}, []
     for one in ladder.levels:
         if one.name in commands:
             continue
         try:
-            commands[one.name] = write(line, one).command
+            written = write(line, one)
+            again = read(written.command, engine=line.engine, environment=line.environment)
         except CommandLineError as error:
-            raise LocalError(f"level {one.name} cannot be written into the command: {error}") from error
-    return commands
+            refused.append(FailedChange(one.name, "", f"it cannot be written into the command: {error}"))
+            continue
+        commands[one.name] = written.command
+        fatal = next((found for found in known_failures(start_of(again)) if found.harm is Harm.NO_START), None)
+        if fatal is not None:
+            refused.append(FailedChange(one.name, "", f"the engine would not start: {fatal.message} ({fatal.mend})"))
+    return commands, tuple(refused)
 
 
 async def run_local(
@@ -194,7 +208,8 @@ async def _loop(
         History(signals.window_seconds, 2 * signals.max_evidence_seconds),
         actuator.clock.now,
     )
-    controller = Controller(setup.policy, scraper, actuator, _inputs(setup.spec), listener)
+    state = PolicyState(quarantine=setup.refused)
+    controller = Controller(setup.policy, scraper, actuator, _inputs(setup.spec), listener, state)
     engine = actuator.engines["engine"]
     parts = [
         asyncio.create_task(_every(setup.policy.interval_seconds, scraper.poll)),

@@ -36,6 +36,8 @@ def run(
         raise InputError(str(error)) from error
     teller = _Teller(recommend)
     teller.say(f"ladder {', '.join(setup.policy.ladder.names())}; running {setup.level.name}; watching {setup.url}")
+    for one in setup.refused:
+        teller.say(f"level {one.level} is left out: {one.reason}")
     try:
         engine_output = Output.STDERR if output is Format.JSON else Output.SAME
         code = asyncio.run(

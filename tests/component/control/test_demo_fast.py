@@ -63,11 +63,12 @@ def test_k_drops_then_n_gram_then_disabled_then_a_probe_and_up_again(answer: dic
         ("heavy", found[2][1], "disabled"),
     ]
     assert found[2][1] in ("StepDown", "Disable")
-    first_probe = next(place for place, (_, action, _) in enumerate(found) if action == "Probe")
-    assert first_probe == 3
-    assert found[first_probe][2] == "ngram"
-    last = [(action, to) for phase, action, to in found if phase == "structured-again" and action == "StepUp"]
-    assert last == [("StepUp", "ngram"), ("StepUp", "k3"), ("StepUp", "k5")]
+    assert ("heavy", "Probe", "ngram") in found[3:]
+    again = [(action, to) for phase, action, to in found if phase == "structured-again"]
+    raised = [place for place, (action, _) in enumerate(again) if action == "StepUp"]
+    assert again[raised[0] - 1] == ("Probe", again[raised[0]][1])  # back by a probe that was won
+    assert [to for _, to in again][-1] == "k5"
+    assert "k3" in [again[place][1] for place in raised]
 
 
 def test_every_decision_says_why_with_its_figures(answer: dict[str, Any]) -> None:

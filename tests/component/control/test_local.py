@@ -175,7 +175,8 @@ class TestTheEnd:
         assert own(local.err)[-1] == "engine was ended by SIGKILL"
 
     def test_an_engine_whose_port_is_taken_ends_us_with_its_exit_code(self, setup: Setup) -> None:
-        with socket.create_server(("127.0.0.1", setup.port)):
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", setup.port))
             code, _, err = run(*setup.arguments())
         assert code == 1
         assert "Address already in use" in err

@@ -29,6 +29,7 @@ BAD: dict[str, Answer] = {
     "HTML": text("<html><body>502 Bad Gateway</body></html>\n"),
     "JSON": text('{"detail": "Not Found"}\n'),
     "binary": text(b"\x7fELF\x00\x01\x02\xff"),
+    "no UTF-8": text(page(START).encode() + b'other{label="\xff"} 1\n'),
     "half a page": text(page(START)[:-30]),
     "an answer cut off": cut(page(START), 400),
     "no HTTP": raw(b"220 mail.example.org ESMTP\r\n"),
@@ -84,13 +85,6 @@ async def test_a_slow_page_is_given_up_after_its_time(client: httpx.AsyncClient,
     with pytest.raises(httpx.HTTPError):
         await fetch_page(client, f"{server.url}/metrics", seconds=LIMIT_SECONDS)
     assert time.monotonic() - began < 20.0
-
-
-async def test_bytes_that_are_no_text_in_somebody_else_s_series_do_not_blind_us(
-    client: httpx.AsyncClient, server: RawServer
-) -> None:
-    server.answers["/metrics"] = text(page(START).encode() + b'other{label="\xff"} 1\n')
-    assert await fetch_sample(client, server.url, lambda: 0.0) is not None
 
 
 class Pods:
@@ -153,6 +147,19 @@ async def test_a_pod_that_restarted_is_reset(pods: Pods) -> None:
     await pods.poll(**dict.fromkeys("abc", text(page(LATER))))
     await pods.poll(a=text(page(START)), b=text(page(LATER)), c=text(page(LATER)))
     assert pods.outcomes()["a"] is Outcome.RESET
+
+
+async def test_a_header_tells_a_llama_server_that_restarted_even_where_its_counters_went_on(pods: Pods) -> None:
+    """Its page says nothing of the start; the header holds another number after a restart."""
+
+    def shown(tokens: int, start: str) -> Answer:
+        page = f"llamacpp:tokens_predicted_total {tokens}\nllamacpp:spec_decode_num_draft_tokens_total 0\n"
+        return text(page, more=f"Process-Start-Time-Unix: {start}")
+
+    await pods.poll(**dict.fromkeys("abc", shown(1000, "111")))
+    await pods.poll(a=shown(2000, "111"), b=shown(2000, "222"), c=shown(2000, "111"))
+    assert pods.outcomes()["b"] is Outcome.RESET
+    assert Outcome.RESET not in (pods.outcomes()["a"], pods.outcomes()["c"])
 
 
 async def test_a_pod_whose_level_changes_while_its_page_is_on_the_way_is_at_neither(pods: Pods) -> None:
