@@ -25,7 +25,7 @@ from specloop_engine.speculation import match, running_drafter
 from specloop_engine.words import CommandLineError
 from specloop_policy.decision import FailedChange, Inputs, PolicyState
 from specloop_policy.engine import Engine
-from specloop_policy.ladder import Ladder, Level
+from specloop_policy.ladder import MAX_TOKENS, Ladder, Level
 from specloop_policy.model import SpecPolicySpec
 from specloop_policy.policy import Policy, resolve
 from specloop_policy.rollout import Limits
@@ -84,7 +84,10 @@ def prepare(
     drafter, tokens = running if running is not None else (None, 0)
     policy = resolve(name, spec, drafter, tokens, enforce=not recommend)
     level = match(line.speculation, policy.ladder)
-    if level is None:
+    if level is None and spec.levels is None and tokens > MAX_TOKENS:
+        level = policy.ladder.levels[0]  # the same drafter, its K cut to what a ladder may have
+        command = command if recommend else list(write(line, level).command)
+    elif level is None:
         level = Level("unmanaged", drafter, tokens)
     commands, refused = _commands(line, policy.ladder, level, command)
     return LocalSetup(line, policy, level, _url(line), commands, refused, spec)

@@ -134,3 +134,11 @@ def test_a_level_that_is_known_not_to_start_is_left_out_with_the_reason() -> Non
     (refused,) = prepared(command, drafters=drafters, levels=levels).refused
     assert refused.level == "k3"
     assert refused.reason.startswith("the engine would not start: ")
+
+
+@pytest.mark.parametrize(("recommend", "tokens"), [(False, 8), (True, 10)])
+def test_a_k_above_eight_is_cut_where_the_policy_may_act(recommend: bool, tokens: int) -> None:
+    setup = prepared(vllm({**DRAFT, "num_speculative_tokens": 10}), recommend=recommend)
+    assert setup.policy.ladder.names() == ("k8", "k5", "k3", "ngram", "disabled")
+    assert setup.level.name == "k8"
+    assert json.loads(setup.commands["k8"][-1])["num_speculative_tokens"] == tokens
