@@ -17,7 +17,7 @@ from specloop_control.ports import Listener
 from specloop_control.process import EngineGone, EngineSlow, EngineSpec, Output, ProcessActuator
 from specloop_control.scrape import Scraper
 from specloop_control.tick import Controller
-from specloop_engine.command_line import CommandLine, read, write
+from specloop_engine.command_line import CommandLine, Written, read, write
 from specloop_engine.failure import Harm
 from specloop_engine.history import History
 from specloop_engine.known_failures import known_failures, start_of
@@ -60,8 +60,8 @@ class LocalSetup:
     level: Level
     """What the command asks for; a level outside the ladder where it asks for none of them."""
     url: str
-    commands: Mapping[str, tuple[str, ...]]
-    """The command at each level that it can be written at."""
+    commands: Mapping[str, Written]
+    """The command at each level that it can be written at, with the variables that it then takes."""
     refused: tuple[FailedChange, ...]
     """Levels that are not gone to: they cannot be written into the command, or are known to fail."""
     spec: SpecPolicySpec
@@ -74,7 +74,7 @@ def prepare(
 
     Raises LocalError where the command cannot be read or watched, and PolicyError where the policy does not fit.
     """
-    command = list(command)
+    own = Written(tuple(command), ())
     try:
         line = read(command, engine=spec.engine, environment=environment)
     except CommandLineError as error:
@@ -86,11 +86,18 @@ def prepare(
     level = match(line.speculation, policy.ladder)
     if level is None and spec.levels is None and tokens > MAX_TOKENS:
         level = policy.ladder.levels[0]  # the same drafter, its K cut to what a ladder may have
-        command = command if recommend else list(write(line, level).command)
+        own = own if recommend else _cut(line, level)
     elif level is None:
         level = Level("unmanaged", drafter, tokens)
-    commands, refused = _commands(line, policy.ladder, level, command)
+    commands, refused = _commands(line, policy.ladder, level, own)
     return LocalSetup(line, policy, level, _url(line), commands, refused, spec)
+
+
+def _cut(line: CommandLine, level: Level) -> Written:
+    try:
+        return write(line, level)
+    except CommandLineError as error:
+        raise LocalError(f"K cannot be cut to {level.tokens}, the most that a ladder has: {error}") from error
 
 
 def _check_metrics(line: CommandLine) -> None:
@@ -112,20 +119,21 @@ def _url(line: CommandLine) -> str:
 
 
 def _commands(
-    line: CommandLine, ladder: Ladder, level: Level, command: list[str]
-) -> tuple[dict[str, tuple[str, ...]], tuple[FailedChange, ...]]:
+    line: CommandLine, ladder: Ladder, level: Level, own: Written
+) -> tuple[dict[str, Written], tuple[FailedChange, ...]]:
     """The command at each level, and the levels that are better not tried, each with the reason."""
-    commands, refused = {level.name: tuple(command)}, []
+    commands, refused = {level.name: own}, []
     for one in ladder.levels:
         if one.name in commands:
             continue
         try:
             written = write(line, one)
-            again = read(written.command, engine=line.engine, environment=line.environment)
+            environment = {**(line.environment or {}), **written.variables}
+            again = read(written.command, engine=line.engine, environment=environment)
         except CommandLineError as error:
             refused.append(FailedChange(one.name, "", f"it cannot be written into the command: {error}"))
             continue
-        commands[one.name] = written.command
+        commands[one.name] = written
         fatal = next((found for found in known_failures(start_of(again)) if found.harm is Harm.NO_START), None)
         if fatal is not None:
             refused.append(FailedChange(one.name, "", f"the engine would not start: {fatal.message} ({fatal.mend})"))
@@ -142,7 +150,13 @@ async def run_local(
     clock = WallClock()
     limits = Limits(drain_seconds, _stop_seconds(setup.line), start_seconds)
     async with httpx.AsyncClient() as client:
-        engine_spec = EngineSpec("engine", setup.url, lambda level: setup.commands[level.name], output=output)
+        engine_spec = EngineSpec(
+            "engine",
+            setup.url,
+            lambda level: setup.commands[level.name].command,
+            output=output,
+            variables=lambda level: setup.commands[level.name].variables,
+        )
         actuator = ProcessActuator(
             [engine_spec],
             setup.policy.ladder,

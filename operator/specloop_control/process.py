@@ -80,6 +80,8 @@ class EngineSpec:
     command: Callable[[Level], Sequence[str]]
     environment: Mapping[str, str] | None = None
     output: Output = Output.SAME
+    variables: Callable[[Level], Mapping[str, str]] = lambda level: {}
+    """Variables that differ by level, for commands that name their setting there."""
 
 
 class Engine:
@@ -112,7 +114,7 @@ class Engine:
         """Start the process at a level, in a session of its own so that signals reach it through us alone."""
         self.kill()  # children that the process before left behind would hold its port and memory
         out, err = _streams(self.spec.output)
-        environment = None if self.spec.environment is None else {**os.environ, **self.spec.environment}
+        environment = {**os.environ, **(self.spec.environment or {}), **self.spec.variables(level)}
         self.level = level
         self._process = await asyncio.create_subprocess_exec(
             *self.spec.command(level), stdout=out, stderr=err, env=environment, start_new_session=True

@@ -60,7 +60,7 @@ def behaviours(flags: argparse.Namespace, k: int) -> dict[str, str]:
 
 def page(k: int, rate: float, seconds: float, busy: bool) -> str:
     """What a llama-server that has had steady traffic for so long says of it."""
-    requests = int(REQUESTS_A_SECOND * seconds)
+    requests = 1 + int(REQUESTS_A_SECOND * seconds)
     drafts = int(DRAFTS_A_REQUEST * requests) if k else 0
     accepted = int(drafts * rate)
     lines = [

@@ -250,13 +250,7 @@ def test_a_program_that_is_none_is_named(tmp_path: Path, capsys: pytest.CaptureF
     [
         ({"schedules": [{"name": "s", "cron": "61 * * * *", "durationSeconds": 60, "level": "disabled"}]}, "61"),
         ({"engine": "VLLM"}, "correct the policy's engine"),
-        (
-            {
-                "drafters": [{"name": "head", "method": "medusa"}],
-                "levels": [{"name": "m3", "drafter": "head", "tokens": 3}, {"name": "disabled"}],
-            },
-            "level m3 cannot be written into the command",
-        ),
+        ({"rules": [rule("low", {"acceptance": {"belowPercent": 40}}, "SwitchTo", level="k7")]}, "'k7'"),
     ],
 )
 def test_a_policy_that_does_not_fit_the_command_is_refused_in_one_line(
@@ -266,18 +260,27 @@ def test_a_policy_that_does_not_fit_the_command_is_refused_in_one_line(
     assert setup.starts() == []
 
 
-def test_a_simulated_vllm_is_taken_off_speculation_by_its_own_flags(setup: Setup) -> None:
-    """`vllm` is found on PATH; a schedule that is always in force asks for disabled."""
+CONFIG = json.dumps({"method": "draft_model", "model": "small", "num_speculative_tokens": 5})
+
+
+@pytest.mark.parametrize("form", ["flag", "variable"])
+def test_a_simulated_vllm_is_taken_off_speculation_by_its_own_setting(setup: Setup, form: str) -> None:
+    """`vllm` is found on PATH; its setting is a flag, or a variable that a shell puts in.
+
+    A schedule that is always in force asks for disabled.
+    """
     setup.program("vllm", "-m", "specloop_sim.server")
     environment = {
         **os.environ,
         "PATH": f"{setup.folder}:{os.environ['PATH']}",
         "SPECLOOP_SIM_STARTUP_SECONDS": "0",
         "SPECLOOP_SIM_SPEED": "20",
+        "SPECULATION": CONFIG,
     }
     always = {"name": "always", "cron": "* * * * *", "durationSeconds": 3600, "level": "disabled"}
-    config = json.dumps({"method": "draft_model", "model": "small", "num_speculative_tokens": 5})
-    command = ["vllm", "serve", "tiny", "--port", str(setup.port), "--speculative-config", config]
+    flags = ["--port", str(setup.port), "--speculative-config"]
+    script = " ".join(["exec vllm serve tiny", *flags, '"$SPECULATION"'])
+    command = ["vllm", "serve", "tiny", *flags, CONFIG] if form == "flag" else ["sh", "-c", script]
     arguments = ["local", "--policy", setup.policy(schedules=[always]), "--drain", "1", "-o", "json", "--", *command]
     with Program(*arguments, environment=environment) as local:
         local.says("ladder k5, k3, ngram, disabled; running k5")

@@ -68,21 +68,34 @@ def test_a_policy_without_levels_takes_its_ladder_from_the_command(
 
 def test_the_command_at_its_own_level_is_the_one_that_was_given() -> None:
     command = vllm(DRAFT, "--max-num-seqs", "64")
-    assert list(prepared(command).commands["k5"]) == command
+    assert list(prepared(command).commands["k5"].command) == command
 
 
 def test_each_level_has_the_command_that_leads_to_it() -> None:
     commands = prepared(LLAMA_DRAFT).commands
-    assert list(commands["k3"]) == [*LLAMA_DRAFT[:-1], "3"]
-    assert list(commands["disabled"]) == LLAMA
-    assert "ngram-simple" in commands["ngram"]
-    assert "draft.gguf" not in commands["ngram"]
+    assert list(commands["k3"].command) == [*LLAMA_DRAFT[:-1], "3"]
+    assert list(commands["disabled"].command) == LLAMA
+    assert "ngram-simple" in commands["ngram"].command
+    assert "draft.gguf" not in commands["ngram"].command
+
+
+def test_a_setting_that_stands_in_a_variable_is_changed_there() -> None:
+    """The shell puts it in: the command stays as it is, and the engine is started with another value."""
+    command = ["sh", "-c", 'exec vllm serve big --speculative-config "$SPECULATION"']
+    environment = {"SPECULATION": json.dumps(DRAFT)}
+    setup = prepare("local", spec(), command, environment, recommend=False)
+    assert setup.level.name == "k5"
+    assert (list(setup.commands["k5"].command), setup.commands["k5"].variables) == (command, {})
+    k3, off = setup.commands["k3"], setup.commands["disabled"]
+    assert list(k3.command) == command
+    assert json.loads(k3.variables["SPECULATION"]) == {**DRAFT, "num_speculative_tokens": 3}
+    assert off.variables == {"SPECULATION": ""}
 
 
 def test_declared_levels_are_written_into_the_command() -> None:
     setup = prepared(vllm(), drafters=DRAFTERS, levels=LEVELS)
     assert setup.level.name == "disabled"
-    assert json.loads(setup.commands["k3"][-1]) == {
+    assert json.loads(setup.commands["k3"].command[-1]) == {
         "method": "draft_model",
         "model": "meta-llama/Llama-3.2-1B-Instruct",
         "num_speculative_tokens": 3,
@@ -94,7 +107,7 @@ def test_a_setting_outside_the_ladder_is_kept_and_called_unmanaged() -> None:
     setup = prepared(command, drafters=DRAFTERS, levels=LEVELS)
     assert setup.level.name == "unmanaged"
     assert setup.level not in setup.policy.ladder.levels
-    assert list(setup.commands["unmanaged"]) == command
+    assert list(setup.commands["unmanaged"].command) == command
 
 
 def test_recommending_does_not_enforce_and_all_else_does() -> None:
@@ -141,4 +154,4 @@ def test_a_k_above_eight_is_cut_where_the_policy_may_act(recommend: bool, tokens
     setup = prepared(vllm({**DRAFT, "num_speculative_tokens": 10}), recommend=recommend)
     assert setup.policy.ladder.names() == ("k8", "k5", "k3", "ngram", "disabled")
     assert setup.level.name == "k8"
-    assert json.loads(setup.commands["k8"][-1])["num_speculative_tokens"] == tokens
+    assert json.loads(setup.commands["k8"].command[-1])["num_speculative_tokens"] == tokens
