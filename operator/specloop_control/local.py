@@ -5,6 +5,7 @@ exit code is ours.
 """
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -36,6 +37,9 @@ PORTS = {Engine.VLLM: 8000, Engine.LLAMACPP: 8080}
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 """Signals that are passed on."""
 
+LINGER_SECONDS = 8.0
+"""Given on top to an engine that was told to end by a signal to us: an answer may be nearly out."""
+
 POLL_SECONDS = 0.25
 """How often a change under way is looked at: a hundredth of the fastest start of a real model."""
 
@@ -65,6 +69,8 @@ class LocalSetup:
     refused: tuple[FailedChange, ...]
     """Levels that are not gone to: they cannot be written into the command, or are known to fail."""
     spec: SpecPolicySpec
+    cut_from: int | None = None
+    """The K that the command asks for, where that is above what a ladder may have."""
 
 
 def prepare(
@@ -84,13 +90,14 @@ def prepare(
     drafter, tokens = running if running is not None else (None, 0)
     policy = resolve(name, spec, drafter, tokens, enforce=not recommend)
     level = match(line.speculation, policy.ladder)
-    if level is None and spec.levels is None and tokens > MAX_TOKENS:
+    cut = level is None and spec.levels is None and tokens > MAX_TOKENS
+    if cut:
         level = policy.ladder.levels[0]  # the same drafter, its K cut to what a ladder may have
         own = own if recommend else _cut(line, level)
-    elif level is None:
+    if level is None:
         level = Level("unmanaged", drafter, tokens)
     commands, refused = _commands(line, policy.ladder, level, own)
-    return LocalSetup(line, policy, level, _url(line), commands, refused, spec)
+    return LocalSetup(line, policy, level, _url(line), commands, refused, spec, tokens if cut else None)
 
 
 def _cut(line: CommandLine, level: Level) -> Written:
@@ -243,7 +250,9 @@ async def _loop(
             part.cancel()
         await asyncio.gather(*parts, return_exceptions=True)
     if stopping.is_set() and engine.alive:
-        await engine.wait()
+        # llama-server may hang on its first SIGTERM (once in 40 times), and waits for clients; what follows is firmer.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(engine.wait(), _stop_seconds(setup.line) + LINGER_SECONDS)
 
 
 async def _tick(controller: Controller, actuator: ProcessActuator) -> None:

@@ -65,18 +65,24 @@ class Situation:
         return quarantine_of(self.state, self.inputs, level) is not None
 
 
-def held_rules(situation: Situation) -> tuple[Held, ...]:
-    """The rules whose conditions hold, in the policy's order."""
+Undecided = tuple[Rule, Judgement]
+"""A rule whose condition the evidence neither meets nor fails for sure."""
+
+
+def judge_rules(situation: Situation) -> tuple[tuple[Held, ...], tuple[Undecided, ...]]:
+    """The rules whose conditions hold, and those that the evidence does not decide, in the policy's order."""
     since = dict(situation.state.holds_since)
     at = situation.evidence.at
     economics = situation.economics
-    held = []
+    held, undecided = [], []
     for rule in situation.policy.rules:
         judgement = judge(rule.when, situation.evidence.spans, economics)
         if judgement.truth is Truth.HOLDS:
             start = since.get(rule.name, at)
             held.append(Held(rule, judgement, start, at - start >= rule.for_seconds))
-    return tuple(held)
+        elif judgement.truth is Truth.INCONCLUSIVE:
+            undecided.append((rule, judgement))
+    return tuple(held), tuple(undecided)
 
 
 def choose_lowering(situation: Situation, held: Sequence[Held]) -> Move | None:

@@ -21,9 +21,10 @@ from specloop_policy.rules import (
     Held,
     Move,
     Situation,
+    Undecided,
     choose_lowering,
     choose_raising,
-    held_rules,
+    judge_rules,
     leads_somewhere,
 )
 from specloop_policy.wishes import Wish, suspending_alert, wish_in_force
@@ -204,12 +205,14 @@ class _Tick:
             )
             state = self.state if not self.observation.windows else replace(self.state, holds_since=())
             return self._hold(f"{evidence.outcome}: {reason}"), state
-        held = held_rules(situation)
+        held, undecided = judge_rules(situation)
         since = tuple([(one.rule.name, one.since) for one in held])
         state = self.state if since == self.state.holds_since else replace(self.state, holds_since=since)
-        return self._remembered(self._moved(situation, state, held), state)
+        return self._remembered(self._moved(situation, state, held, undecided), state)
 
-    def _moved(self, situation: Situation, state: PolicyState, held: tuple[Held, ...]) -> Answer:
+    def _moved(
+        self, situation: Situation, state: PolicyState, held: tuple[Held, ...], undecided: tuple[Undecided, ...]
+    ) -> Answer:
         """Lower, raise, probe or keep the level, in this order of caution."""
         limit = blocked(self.policy, state, situation.evidence.at)
         down = choose_lowering(situation, held)
@@ -223,7 +226,7 @@ class _Tick:
             tried = due(situation, state)
             if tried is not None:
                 return self._trying(state, *tried)
-        return self._kept(situation, held, down or up, limit), state
+        return self._kept(situation, held, undecided, down or up, limit), state
 
     def _patient(self, state: PolicyState, situation: Situation, up: Move | None) -> Move | None:
         """The move up, held back while the gap after its last loss is not over."""
@@ -290,7 +293,14 @@ class _Tick:
         decision = Decision(ActionName.STEP_UP, level.name, reason, PROBE_RULE, gain_percent=verdict.gain_percent)
         return decision, memory.probe_won(self.policy, self.state, level, self.now)
 
-    def _kept(self, situation: Situation, held: tuple[Held, ...], move: Move | None, limit: str | None) -> Decision:
+    def _kept(
+        self,
+        situation: Situation,
+        held: tuple[Held, ...],
+        undecided: tuple[Undecided, ...],
+        move: Move | None,
+        limit: str | None,
+    ) -> Decision:
         """Say why nothing happens: a veto, a limit, a duration that is not over, or simply no reason to."""
         evidence, faults = situation.evidence, situation.faults
         alert = next((one for one in held if one.ripe and one.rule.action.type is ActionType.ALERT), None)
@@ -304,7 +314,10 @@ class _Tick:
         elif unripe is not None:
             cause, after, reason = unripe.rule, float(unripe.rule.for_seconds), waiting(unripe, evidence.at)
         else:
+            unsure = next((one for one in undecided if leads_somewhere(situation, one[0])), None)
             reason = f"{shown(evidence)}: no rule asks for a change"
+            if unsure is not None:
+                reason = f"{unsure[1].text} (rule {unsure[0].name}): no rule surely asks for a change"
         action = ActionName.ALERT if faults or (alert is not None and move is None) else ActionName.HOLD
         said = with_faults(faults, reason + note(evidence))
         return Decision(action, self.state.level, said, cause.name if cause else None, after, faults=faults)

@@ -129,7 +129,11 @@ class Demo:
         self._epoch = time.time()
         self._clock = FastClock(self._epoch, SPEED)
         self._out = console(stderr=output is Format.JSON)
-        self._seen = _Seen(policy, self._epoch, phases, self._out.print)
+        self._seen = _Seen(policy, self._epoch, phases, self._tell)
+
+    def _tell(self, line: str) -> None:
+        self._out.print(line)
+        self._out.file.flush()  # a file or a pipe would keep it until the end
 
     def say(self, tell: Callable[[str], None]) -> None:
         """Tell of changes here rather than on the console."""
@@ -138,6 +142,10 @@ class Demo:
     async def run(self) -> int:
         """Start the servers, play all phases, and end the servers, whatever happens."""
         began = time.perf_counter()
+        seconds = total_seconds(self._phases) / SPEED
+        names = ", ".join(one.name for one in self._phases)
+        self._tell(f"Starting {demo_traffic.REPLICAS} simulated vLLM servers. Traffic: {names}.")
+        self._tell(f"{seconds:.0f} s in all; a second here is {SPEED:g} of the servers'. Ctrl-C ends it.")
         async with httpx.AsyncClient() as client:
             actuator = self._actuator(client)
             try:

@@ -25,7 +25,7 @@ PHASES = (
     Phase("prose", 360.0, 48, PROSE, 0.2, 200, 300),
     Phase("hot", 340.0, 48, TALK, 0.9, 300, 300),
     Phase("heavy", 380.0, 280, TALK, 0.9, 300, 1200),
-    Phase("structured-again", 480.0, 48, STRUCTURED, 0.0, 400, 300),
+    Phase("structured-again", 540.0, 48, STRUCTURED, 0.0, 400, 300),
 )
 
 

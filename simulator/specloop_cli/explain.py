@@ -115,7 +115,7 @@ def _sample(name: str, text: bytes, at: float) -> Sample:
 
 
 def explain(document: SpecPolicy, pages: Sequence[Pages], elapsed: float, level: str | None) -> Mapping[str, Any]:
-    """The answer as cli.md has it: the window, each pod's own, the decision now and if the evidence lasts."""
+    """The answer: the window, each pod's own, the decision now, and what the same evidence leads to if it lasts."""
     policy = _whole_window(_resolved(document, pages, level), elapsed)
     name = _level(policy.ladder, pages, level, derived=document.spec.levels is None)
     windows = _windows(pages, policy.ladder.find(name), told=level is not None)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -34,8 +35,13 @@ def run(
         setup = prepare(name, spec, list(command), os.environ, recommend=recommend)
     except (LocalError, PolicyError) as error:
         raise InputError(str(error)) from error
+    if shutil.which(command[0]) is None:
+        raise InputError(f"{command[0]}: there is no such program, or it may not be run: install it, or give its path")
     teller = _Teller(recommend)
     teller.say(f"ladder {', '.join(setup.policy.ladder.names())}; running {setup.level.name}; watching {setup.url}")
+    if setup.cut_from is not None:
+        does = "would be cut" if recommend else "is cut"
+        teller.say(f"K = {setup.cut_from} {does} to {setup.level.tokens}, the largest that a ladder has")
     for one in setup.refused:
         teller.say(f"level {one.level} is left out: {one.reason}")
     try:

@@ -8,6 +8,7 @@ InputError where the input is wrong; `main` turns that, Ctrl-C and a closed pipe
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -99,7 +100,8 @@ def demo(
         str | None, typer.Option("--policy", "-p", metavar="FILE", help="Another policy than the demo's own.")
     ] = None,
     phases: Annotated[
-        str | None, typer.Option("--phases", metavar="NAME,...", help="Phases of the traffic, in this order.")
+        str | None,
+        typer.Option("--phases", metavar="NAME,...", help="structured, prose, hot, heavy, structured-again."),
     ] = None,
     fast: Annotated[bool, typer.Option("--fast", help="On a virtual clock, in seconds.")] = False,
     seed: Seed = 1,
@@ -136,6 +138,10 @@ def local(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; the only place where errors become words and codes."""
+    if sys.stderr is None:  # closed, as by a careless cron job
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
+    if sys.stdout is None:
+        return _fail("standard output is closed: send it to a file, or to /dev/null")
     _print_anything()
     try:
         result = app(
@@ -154,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _drop_output()
         return BROKEN_PIPE
     except OSError as error:
-        return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return _fail(f"{error.filename or 'standard output'}: {error.strerror or error}")
     return result if isinstance(result, int) else 0
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import yaml
 
 from specloop_cli import policy_checks
-from specloop_cli.errors import InputError
+from specloop_cli.errors import InputError, one_line
 from specloop_cli.examine import Examined, examine
 from specloop_cli.wording import describe
 from specloop_cli.yaml_file import BadFile, Document, Mistake, peek, read_nodes, read_text, spell, to_document
@@ -68,7 +68,7 @@ def line_of(path: str, mistake: Mistake) -> str:
 
 def title(path: str) -> str:
     """A file's name for people."""
-    return "standard input" if path == "-" else path
+    return "standard input" if path == "-" else one_line(path)
 
 
 def read_files(paths: Iterable[str]) -> tuple[FileReport, ...]:

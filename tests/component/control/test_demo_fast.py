@@ -42,7 +42,7 @@ def moves(answer: dict[str, Any]) -> list[tuple[str, str, str]]:
 def test_the_shape_is_that_of_a_simulation(answer: dict[str, Any]) -> None:
     assert {"trace", "seed", "wallSeconds", "contestants", "decisions"} <= set(answer)
     assert answer["seed"] == 1
-    assert answer["trace"]["seconds"] == 1800
+    assert answer["trace"]["seconds"] == 1860
     assert answer["trace"]["requests"] > 1000
     assert set(answer["contestants"]) == {"demo", "disabled"}
     for figures in answer["contestants"].values():

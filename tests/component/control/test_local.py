@@ -240,7 +240,8 @@ def test_a_wrong_call_is_refused_in_one_line(flags: list[str], words: str, capsy
 def test_a_program_that_is_none_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = tmp_path / "llama-server"
     text.write_text("this is no program\n")
-    assert refusal(capsys, "local", "--", str(text), "--metrics") == f"{text}: this cannot be run"
+    nowhere = "there is no such program, or it may not be run: install it, or give its path"
+    assert refusal(capsys, "local", "--", str(text), "--metrics") == f"{text}: {nowhere}"
     text.chmod(0o755)
     assert refusal(capsys, "local", "--", str(text), "--metrics") == f"{text}: Exec format error"
 

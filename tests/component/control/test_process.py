@@ -330,9 +330,15 @@ class TestTheEnd:
             actuator = ProcessActuator(
                 [spec], LADDER, K5, client=client, clock=WallClock(), limits=SOON, poll_seconds=POLL_SECONDS
             )
-            await actuator.start()
-            assert await actuator.apply({"a": "k3"}) is None
-            page = (await client.get(f"http://127.0.0.1:{port}/metrics")).text
-            assert page.count("position=") == 3
-            await actuator.stop()
+            try:
+                await actuator.start()
+                assert await actuator.apply({"a": "k3"}) is None
+                page = (await client.get(f"http://127.0.0.1:{port}/metrics")).text
+                assert page.count("position=") == 3
+            finally:
+                await actuator.stop()
+        for _ in range(500):  # nobody waits for a killed grandchild: it takes its moment
+            if not running("--port", str(port)):
+                break
+            await asyncio.sleep(0.01)
         assert running("--port", str(port)) == []

@@ -1,6 +1,7 @@
 """Whatever a user does, the command line answers with an exit code and at most one line on stderr."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -107,7 +108,7 @@ def test_a_disk_that_is_full_is_one_line() -> None:
         command = [sys.executable, "-m", "specloop_cli", "crd"]
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert result.returncode == 2
-    assert result.stderr == "specloop: [Errno 28] No space left on device\n"
+    assert result.stderr == "specloop: standard output: No space left on device\n"
 
 
 def test_standard_input_is_a_file_too() -> None:
@@ -118,3 +119,10 @@ def test_standard_input_is_a_file_too() -> None:
 
 def test_no_colour_where_there_is_no_terminal() -> None:
     assert "\x1b" not in specloop("check", "-", text="kind: SpecPolicy\n").stdout
+
+
+def test_a_closed_standard_output_is_one_line() -> None:
+    command = f"exec {shlex.quote(sys.executable)} -m specloop_cli crd >&-"
+    result = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False)
+    assert result.returncode == 2
+    assert result.stderr == "specloop: standard output is closed: send it to a file, or to /dev/null\n"
