@@ -62,14 +62,15 @@ def resolve(
         raise PolicyError(found)
     ladder = _declared_ladder(spec) if spec.levels is not None else derive_ladder(running, tokens)
     rules = spec.rules if spec.rules is not None else field_report_rules(ladder)
+    named: list[tuple[tuple[str | int, ...], str | None]] = [
+        *((("rules", place, "action", "level"), rule.action.level) for place, rule in enumerate(rules)),
+        *((("schedules", place, "level"), one.level) for place, one in enumerate(spec.schedules)),
+        *((("alerts", place, "action", "level"), one.action.level) for place, one in enumerate(spec.alerts)),
+    ]
     unknown = [
-        Contradiction(
-            ("rules", place, "action", "level"),
-            f"no level is called {rule.action.level!r}",
-            "levels here: " + ", ".join(ladder.names()),
-        )
-        for place, rule in enumerate(rules)
-        if rule.action.level is not None and ladder.find(rule.action.level) is None
+        Contradiction(field, f"no level is called {name!r}", "levels here: " + ", ".join(ladder.names()))
+        for field, name in named
+        if name is not None and ladder.find(name) is None
     ]
     if unknown:
         raise PolicyError(unknown)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from specloop_control.local import LocalError, LocalSetup, prepare
+from specloop_policy.policy import PolicyError
 from tests.support.policies import DRAFTERS, LEVELS, spec
 
 DRAFT = {"method": "draft_model", "model": "small", "num_speculative_tokens": 5}
@@ -147,6 +148,12 @@ def test_a_level_that_is_known_not_to_start_is_left_out_with_the_reason() -> Non
     (refused,) = prepared(command, drafters=drafters, levels=levels).refused
     assert refused.level == "k3"
     assert refused.reason.startswith("the engine would not start: ")
+
+
+def test_a_schedule_for_a_level_that_the_derived_ladder_lacks_is_refused() -> None:
+    schedules = [{"name": "night", "cron": "0 22 * * *", "durationSeconds": 3600, "level": "k5"}]
+    with pytest.raises(PolicyError, match="levels here: k4, k3, ngram, disabled"):
+        prepared(vllm({**DRAFT, "num_speculative_tokens": 4}), schedules=schedules)
 
 
 @pytest.mark.parametrize(("recommend", "tokens"), [(False, 8), (True, 10)])
