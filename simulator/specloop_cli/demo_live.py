@@ -142,20 +142,23 @@ class Demo:
     async def run(self) -> int:
         """Start the servers, play all phases, and end the servers, whatever happens."""
         began = time.perf_counter()
-        seconds = total_seconds(self._phases) / SPEED
-        names = ", ".join(one.name for one in self._phases)
-        self._tell(f"Starting {demo_traffic.REPLICAS} simulated vLLM servers. Traffic: {names}.")
-        self._tell(f"{seconds:.0f} s in all; a second here is {SPEED:g} of the servers'. Ctrl-C ends it.")
         async with httpx.AsyncClient() as client:
             actuator = self._actuator(client)
             try:
                 await actuator.start()
+                self._announce()
                 answered = await self._play(client, actuator)
             finally:
                 await actuator.stop()
         if self._output is Format.JSON:
             print_document(self._answer(time.perf_counter() - began, answered))
         return 0
+
+    def _announce(self) -> None:
+        names = ", ".join(one.name for one in self._phases)
+        seconds = total_seconds(self._phases) / SPEED
+        self._tell(f"{demo_traffic.REPLICAS} simulated vLLM servers are up. Traffic: {names}.")
+        self._tell(f"{seconds:.0f} s in all; a second here is {SPEED:g} of the servers'. Ctrl-C ends it.")
 
     def _actuator(self, client: httpx.AsyncClient) -> ProcessActuator:
         environment = {
