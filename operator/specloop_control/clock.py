@@ -2,6 +2,10 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
+from typing import NoReturn
+
+from specloop_control.ports import Clock
 
 
 class WallClock:
@@ -30,3 +34,10 @@ class FastClock:
     async def sleep(self, seconds: float) -> None:
         """Wait this many of the fast seconds."""
         await asyncio.sleep(seconds / self._speed)
+
+
+async def every(seconds: float, do: Callable[[], Awaitable[object]], clock: Clock) -> NoReturn:
+    """Do something again and again, with this many of the clock's seconds in between."""
+    while True:
+        await do()
+        await clock.sleep(seconds)

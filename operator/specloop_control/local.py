@@ -7,20 +7,18 @@ exit code is ours.
 import asyncio
 import contextlib
 import signal
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 import httpx
 
-from specloop_control.clock import WallClock
+from specloop_control.clock import WallClock, every
 from specloop_control.ports import Listener
 from specloop_control.process import EngineGone, EngineSlow, EngineSpec, Output, ProcessActuator
-from specloop_control.scrape import Scraper
 from specloop_control.tick import Controller
 from specloop_engine.command_line import CommandLine, Written, read, write
 from specloop_engine.failure import Harm
-from specloop_engine.history import History
 from specloop_engine.known_failures import known_failures, start_of
 from specloop_engine.speculation import match, running_drafter
 from specloop_engine.words import CommandLineError
@@ -176,7 +174,7 @@ async def run_local(
         stopping = _pass_signals_on(actuator)
         try:
             await actuator.start()
-            await _loop(setup, actuator, listener, client, stopping)
+            await _loop(setup, actuator, listener, stopping)
         except EngineGone as gone:
             listener.ended(str(gone))
             return _exit_code(gone.returncode)
@@ -220,24 +218,15 @@ def _pass_signals_on(actuator: ProcessActuator) -> asyncio.Event:
     return stopping
 
 
-async def _loop(
-    setup: LocalSetup, actuator: ProcessActuator, listener: Listener, client: httpx.AsyncClient, stopping: asyncio.Event
-) -> None:
+async def _loop(setup: LocalSetup, actuator: ProcessActuator, listener: Listener, stopping: asyncio.Event) -> None:
     """Watch and decide until the engine ends or is asked to."""
-    signals = setup.policy.signals
-    scraper = Scraper(
-        client,
-        {name: engine.spec.url for name, engine in actuator.engines.items()},
-        actuator.level_of,
-        History(signals.window_seconds, 2 * signals.max_evidence_seconds),
-        actuator.clock.now,
-    )
+    scraper = actuator.scraper(setup.policy.signals)
     state = PolicyState(quarantine=setup.refused)
     controller = Controller(setup.policy, scraper, actuator, _inputs(setup.spec), listener, state)
-    engine = actuator.engines["engine"]
+    engine, interval = actuator.engines["engine"], setup.policy.interval_seconds
     parts = [
-        asyncio.create_task(_every(setup.policy.interval_seconds, scraper.poll)),
-        asyncio.create_task(_every(setup.policy.interval_seconds, lambda: _tick(controller, actuator))),
+        asyncio.create_task(every(interval, scraper.poll, actuator.clock)),
+        asyncio.create_task(every(interval, lambda: controller.tick(actuator.clock.now()), actuator.clock)),
         asyncio.create_task(actuator.watch()),
         asyncio.create_task(stopping.wait()),
     ]
@@ -253,16 +242,6 @@ async def _loop(
         # llama-server may hang on its first SIGTERM (once in 40 times), and waits for clients; what follows is firmer.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(engine.wait(), _stop_seconds(setup.line) + LINGER_SECONDS)
-
-
-async def _tick(controller: Controller, actuator: ProcessActuator) -> None:
-    await controller.tick(actuator.clock.now())
-
-
-async def _every(seconds: float, do: Callable[[], Awaitable[None]]) -> None:
-    while True:
-        await do()
-        await asyncio.sleep(seconds)
 
 
 def _inputs(spec: SpecPolicySpec) -> Callable[[float], Inputs]:

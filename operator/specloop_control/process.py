@@ -16,9 +16,11 @@ from enum import StrEnum
 import httpx
 
 from specloop_control.ports import Clock
-from specloop_control.scrape import fetch_sample
+from specloop_control.scrape import Scraper, fetch_sample
+from specloop_engine.history import History
 from specloop_policy.decision import FailedChange
 from specloop_policy.ladder import Ladder, Level
+from specloop_policy.model import Signals
 from specloop_policy.observation import Workload
 from specloop_policy.rollout import Event, Limits, Phase, ProcessView, Step, advance, find_event, next_pod
 
@@ -175,6 +177,16 @@ class ProcessActuator:
         """The level that a pod serves at; None while it changes."""
         engine = self.engines[pod]
         return engine.level if engine.phase in (Phase.SERVING, Phase.DRAINING) else None
+
+    def scraper(self, signals: Signals) -> Scraper:
+        """Telemetry from these engines, kept for twice the longest evidence."""
+        return Scraper(
+            self._client,
+            {name: engine.spec.url for name, engine in self.engines.items()},
+            self.level_of,
+            History(signals.window_seconds, 2 * signals.max_evidence_seconds),
+            self.clock.now,
+        )
 
     async def start(self) -> None:
         """Start all engines as they were given to us.

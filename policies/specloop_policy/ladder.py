@@ -86,10 +86,6 @@ class Ladder:
         """Levels more aggressive than this one, nearest first."""
         return self.levels[: self.index(level)][::-1]
 
-    def is_below(self, level: Level, other: Level) -> bool:
-        """Whether `level` is less aggressive than `other`."""
-        return self.index(level) > self.index(other)
-
 
 NGRAM_FALLBACK = Drafter("lookup", Method.NGRAM, lookup_min=2, lookup_max=4)
 NGRAM_FALLBACK_TOKENS = 4

@@ -24,12 +24,11 @@ from specloop_cli import demo_traffic
 from specloop_cli.demo_clients import Clients
 from specloop_cli.errors import InputError
 from specloop_cli.output import Format, console, print_document
-from specloop_control.clock import FastClock
+from specloop_control.clock import FastClock, every
 from specloop_control.process import EngineGone, EngineSlow, EngineSpec, Output, ProcessActuator
 from specloop_control.scrape import Scraper
 from specloop_control.tick import Controller
 from specloop_engine.configuration import ConfigurationError, to_config
-from specloop_engine.history import History
 from specloop_policy.acceptance import Pool
 from specloop_policy.decision import Decision, Inputs
 from specloop_policy.engine import Engine
@@ -147,7 +146,7 @@ class Demo:
             try:
                 await actuator.start()
                 self._announce()
-                answered = await self._play(client, actuator)
+                answered = await self._play(actuator)
             finally:
                 await actuator.stop()
         if self._output is Format.JSON:
@@ -182,24 +181,22 @@ class Demo:
             poll_seconds=POLL_SECONDS,
         )
 
-    async def _play(self, client: httpx.AsyncClient, actuator: ProcessActuator) -> int:
+    async def _play(self, actuator: ProcessActuator) -> int:
         self._seen.started = self._clock.now()
-        signals = self._policy.signals
-        scraper = Scraper(
-            client,
-            {name: engine.spec.url for name, engine in actuator.engines.items()},
-            actuator.level_of,
-            History(signals.window_seconds, 2 * signals.max_evidence_seconds),
-            self._clock.now,
-        )
+        scraper = actuator.scraper(self._policy.signals)
         inputs = Inputs(
             step_times=profile_named(demo_traffic.PROFILE).times, restart_seconds=demo_traffic.STARTUP_SECONDS
         )
         controller = Controller(self._policy, scraper, actuator, lambda now: inputs, self._seen)
         clients = Clients(actuator, self._phase, self._seed)
-        parts = [self._scrape(scraper), clients.keep_going(), self._decide(controller)]
-        shown = self._show(scraper, actuator, clients)
-        tasks = [asyncio.create_task(part) for part in (*parts, shown)]
+        clock, interval = self._clock, self._policy.interval_seconds
+        parts = (
+            every(interval, scraper.poll, clock),
+            clients.keep_going(),
+            every(interval, lambda: controller.tick(clock.now()), clock),
+            self._show(scraper, actuator, clients),
+        )
+        tasks = [asyncio.create_task(part) for part in parts]
         try:
             done, _ = await asyncio.wait(
                 tasks, timeout=total_seconds(self._phases) / SPEED, return_when=asyncio.FIRST_COMPLETED
@@ -215,16 +212,6 @@ class Demo:
 
     def _phase(self) -> Phase:
         return phase_at(self._phases, self._clock.now() - self._seen.started)
-
-    async def _scrape(self, scraper: Scraper) -> None:
-        while True:
-            await scraper.poll()
-            await self._clock.sleep(self._policy.interval_seconds)
-
-    async def _decide(self, controller: Controller) -> None:
-        while True:
-            await controller.tick(self._clock.now())
-            await self._clock.sleep(self._policy.interval_seconds)
 
     async def _show(self, scraper: Scraper, actuator: ProcessActuator, clients: Clients) -> None:
         """Keep a table up to date on a terminal; elsewhere the changes alone are printed."""
