@@ -257,7 +257,7 @@ class _Tick:
     def _moving(self, action: ActionName, situation: Situation, move: Move) -> Decision:
         rule, to = move.held.rule, move.to
         advantage = situation.economics.advantage(to, situation.level, situation.evidence.recent)
-        expected = "" if advantage is None else f", expected {100 * advantage:+.0f} % of speed"
+        expected = "" if advantage is None else f", expected {round(100 * advantage):+d} % of speed"
         reason = f"{found(move.held)}: from {situation.level.name} to {to.name}{expected}{note(situation.evidence)}"
         return Decision(
             action,

@@ -17,6 +17,7 @@ from specloop_cli.output import Format, console, document, print_document
 from specloop_cli.policy_file import load_policy
 from specloop_policy.decision import Inputs
 from specloop_policy.policy import Policy, PolicyError, resolve
+from specloop_sim.fleet import Hardware
 from specloop_sim.phases import ClosedLoop, Phase, phase_at, total_seconds
 from specloop_sim.profile import Profile, UnknownProfile, profile_named
 from specloop_sim.simulate import Outcome, Setup, simulate
@@ -54,15 +55,12 @@ def read_policy(policy_file: str | None) -> Policy:
 def setup(policy: Policy, profile: Profile, phases: Sequence[Phase], seed: int) -> Setup:
     """What every contestant of the fast demo meets."""
     return Setup(
-        profile,
+        Hardware(profile, demo_traffic.STARTUP_SECONDS, demo_traffic.DRAIN_SECONDS),
         policy.ladder,
         policy.ladder.levels[0],
         demo_traffic.REPLICAS,
         seed,
         total_seconds(phases),
-        policy.interval_seconds,
-        startup_seconds=demo_traffic.STARTUP_SECONDS,
-        drain_seconds=demo_traffic.DRAIN_SECONDS,
     )
 
 
@@ -74,10 +72,8 @@ def run_fast(policy: Policy, phases: Sequence[Phase], seed: int, output: Format)
     inputs = Inputs(step_times=profile.times, restart_seconds=demo_traffic.STARTUP_SECONDS)
     try:
         outcomes = {
-            policy.name: simulate(ours, ClosedLoop(phases, 0.0, seed).arrivals, policy, inputs),
-            "disabled": simulate(
-                replace(ours, level=policy.ladder.levels[-1]), ClosedLoop(phases, 0.0, seed).arrivals, None, inputs
-            ),
+            policy.name: simulate(ours, ClosedLoop(phases, 0.0, seed), policy, lambda now: inputs),
+            "disabled": simulate(replace(ours, level=policy.ladder.levels[-1]), ClosedLoop(phases, 0.0, seed)),
         }
     except (UnknownProfile, UnknownText) as error:
         raise InputError(f"{policy.name}: {error}") from error
@@ -93,7 +89,7 @@ def _answer(
     policy: Policy, phases: Sequence[Phase], seed: int, outcomes: dict[str, Outcome], wall_seconds: float
 ) -> dict[str, Any]:
     return {
-        "trace": {"requests": outcomes[policy.name].requests, "seconds": total_seconds(phases)},
+        "trace": {"requests": outcomes[policy.name].figures.finished_requests, "seconds": total_seconds(phases)},
         "seed": seed,
         "wallSeconds": round(wall_seconds, 3),
         "simulated": "engines, traffic and time; decisions by the code that runs live",

@@ -2,7 +2,6 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -18,9 +17,9 @@ TEMPERATURE_EDGES = tuple(tenth / 10 for tenth in range(21))
 
 @dataclass(slots=True)
 class Counters:
-    """Counters of an engine that drafts `tokens` at a time."""
+    """Counters of an engine that was started to draft `most_tokens` at a time."""
 
-    tokens: int
+    most_tokens: int
     prompt_tokens: int = 0
     generation_tokens: int = 0
     first_tokens: int = 0
@@ -29,17 +28,27 @@ class Counters:
     steps: int = 0
     busy_seconds: float = 0.0
     """Time spent in steps."""
+    _tokens: int = field(init=False)
+    """K in use."""
     _rejected: NDArray[np.int64] = field(init=False)
-    """Decode steps by how many draft tokens were rejected, K + 1 for no draft."""
+    """Decode steps at this K by how many draft tokens were rejected, K + 1 for no draft."""
+    _earlier: NDArray[np.int64] = field(init=False)
+    """At other K: drafts, draft tokens, and accepted ones at each position."""
     _temperatures: list[int] = field(default_factory=lambda: [0] * (len(TEMPERATURE_EDGES) + 1))
-    """Admitted requests by the first edge at or above their temperature."""
+    """Requests that have come by the first edge at or above their temperature."""
 
     def __post_init__(self) -> None:
         """Begin with no drafts."""
-        self._rejected = np.zeros(self.tokens + 2, np.int64)
+        self._earlier = np.zeros(self.most_tokens + 2, np.int64)
+        self._begin(self.most_tokens)
 
-    def count_admission(self, request: Request) -> None:
-        """A request has left the queue."""
+    def change_tokens(self, tokens: int) -> None:
+        """From now on this many tokens are drafted at a time."""
+        self._earlier = self._totals()
+        self._begin(tokens)
+
+    def count_arrival(self, request: Request) -> None:
+        """A request has come."""
         self._temperatures[_bucket(request)] += 1
 
     def count_first_token(self, request: Request) -> None:
@@ -52,7 +61,7 @@ class Counters:
         """Decode steps `start` to `end` (exclusive) of a request are over."""
         self.generation_tokens += int(course.emitted[end] - course.emitted[start])
         if course.rejected is not None:
-            self._rejected += np.bincount(course.rejected[start:end], minlength=self.tokens + 2)
+            self._rejected += np.bincount(course.rejected[start:end], minlength=self._tokens + 2)
 
     def count_end(self, finished: Finished) -> None:
         """A request is over."""
@@ -61,22 +70,32 @@ class Counters:
 
     def drafting(self) -> Drafting:
         """Speculation's counters."""
-        by_rejected = self._rejected[:-1].cumsum()
-        # Where at most i of the K drafts were rejected, at least K - i were accepted.
-        drafts, at_least = by_rejected[-1], by_rejected[-2::-1]
+        drafts, draft_tokens, *accepted = self._totals().tolist()
         return Drafting(
             drafts=float(drafts),
-            draft_tokens=float(drafts * self.tokens),
-            accepted_tokens=float(at_least.sum()),
-            accepted_per_position=tuple(map(float, at_least)),
+            draft_tokens=float(draft_tokens),
+            accepted_tokens=float(sum(accepted)),
+            accepted_per_position=tuple(map(float, accepted)),
         )
 
-    def temperatures(self, waiting: Iterable[Request]) -> tuple[tuple[float, float], ...]:
-        """Admitted and waiting requests by temperature: upper edge, requests at or below it."""
-        counts = self._temperatures.copy()
-        for request in waiting:
-            counts[_bucket(request)] += 1
-        return tuple(zip((*TEMPERATURE_EDGES, math.inf), map(float, accumulate(counts)), strict=True))
+    def temperatures(self) -> tuple[tuple[float, float], ...]:
+        """Requests that have come by temperature: upper edge, requests at or below it."""
+        return tuple(zip((*TEMPERATURE_EDGES, math.inf), map(float, accumulate(self._temperatures)), strict=True))
+
+    def _begin(self, tokens: int) -> None:
+        self._tokens = tokens
+        self._rejected = np.zeros(tokens + 2, np.int64)
+
+    def _totals(self) -> NDArray[np.int64]:
+        """Drafts, draft tokens and accepted ones at each position, at every K so far."""
+        totals = self._earlier.copy()
+        by_rejected = self._rejected[:-1].cumsum()
+        # Where at most i of the K drafts were rejected, at least K - i were accepted.
+        if self._tokens:
+            totals[0] += by_rejected[-1]
+            totals[1] += by_rejected[-1] * self._tokens
+        totals[2 : self._tokens + 2] += by_rejected[-2::-1]
+        return totals
 
 
 def _bucket(request: Request) -> int:

@@ -7,6 +7,7 @@ its first i tokens are accepted when u is below m p_i.  Step n of a request has 
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,16 +15,18 @@ from numpy.typing import NDArray
 from specloop_policy.ladder import Level, Method
 from specloop_sim.luck import WHOLE, Spread, deal
 from specloop_sim.request import Request
-from specloop_sim.text import CHARACTERS, Kind, match_share, survival
+from specloop_sim.text import CHARACTERS, AcceptanceProfile, Kind, match_share, survival
+
+Integers = NDArray[np.signedinteger[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
     """Decode steps of one request, in order."""
 
-    emitted: NDArray[np.int64]
+    emitted: Integers
     """Tokens out before each step, and after the last: one entry more than there are steps."""
-    rejected: NDArray[np.int64] | None = None
+    rejected: Integers | None = None
     """How many of the K drafts were rejected in each step, K + 1 where none was made; drafts beyond the end of the text
     are accepted or rejected too, as in vLLM.  None where nothing is drafted at all."""
 
@@ -41,6 +44,8 @@ class Drafting:
     """Whether requests differ in how hard they are; off, all have the same survival."""
     probabilistic: bool = False
     """Whether a draft model samples its drafts (vLLM's `draft_sample_method`)."""
+    acceptance_factor: float = 1.0
+    """On the chance of every draft to be accepted: a replica whose drafter is not what it should be."""
 
 
 def course_of(request: Request, drafting: Drafting, start: int = 1, step: int = 0) -> Course:
@@ -52,7 +57,16 @@ def course_of(request: Request, drafting: Drafting, start: int = 1, step: int = 
     if level.drafter is None or level.tokens == 0:
         return Course(np.arange(start, max(start, request.output_tokens) + 1))
     numbers = deal(drafting.seed, request.id, step + 1 + request.output_tokens - start)
-    chances = _Chances.of(request.kind, level.drafter.method, round(request.temperature, 2), level.tokens, drafting)
+    chances = _chances(
+        request.kind,
+        level.drafter.method,
+        round(request.temperature, 2),
+        level.tokens,
+        drafting.clustering,
+        drafting.probabilistic,
+        drafting.acceptance_factor,
+        request.profile,
+    )
     return _cut(chances.rejected(numbers[step + 1 :], numbers[0]), level.tokens, start, request.output_tokens)
 
 
@@ -76,27 +90,40 @@ def _yields(tokens: int) -> NDArray[np.int64]:
 class _Chances:
     """What one kind of text at one temperature gives one drafter: chances, ready to be compared with luck."""
 
-    __slots__ = ("_match_share", "_same_for_all", "_spread")
+    __slots__ = ("_by_hardness", "_match_share", "_same_for_all", "_spread")
 
     def __init__(
-        self, kind: Kind, method: Method, temperature: float, tokens: int, clustering: bool, probabilistic: bool
+        self,
+        kind: Kind,
+        method: Method,
+        temperature: float,
+        tokens: int,
+        clustering: bool,
+        probabilistic: bool,
+        factor: float,
+        profile: AcceptanceProfile | None,
     ) -> None:
-        survivals = survival(kind, method, temperature, tokens, probabilistic)
-        self._match_share = match_share(kind, method)
+        found = survival(kind, method, temperature, tokens, probabilistic, profile)
+        survivals = tuple(chance * factor**place for place, chance in enumerate(found, 1))
+        self._match_share = match_share(kind, method, profile)
         self._spread = Spread(survivals, self._match_share, CHARACTERS[kind].spread_shape) if clustering else None
         self._same_for_all = self._edges(np.array(survivals))
-
-    @staticmethod
-    def of(kind: Kind, method: Method, temperature: float, tokens: int, drafting: Drafting) -> "_Chances":
-        """The chances with these figures, made once."""
-        return _chances(kind, method, temperature, tokens, drafting.clustering, drafting.probabilistic)
+        self._by_hardness: dict[int, NDArray[np.uint32]] = {}
+        """Edges by place in the table of hardness, made when first asked for."""
 
     def rejected(self, numbers: NDArray[np.uint32], hardness: np.uint32) -> NDArray[np.int64]:
         """Drafts rejected at each of these numbers (K + 1: none made), by the request with this number for hardness."""
-        edges = self._same_for_all
-        if self._spread is not None:
-            edges = self._edges(self._spread.survival(float(hardness) / WHOLE))
-        return edges.searchsorted(numbers, side="right")
+        return self._edges_for(float(hardness) / WHOLE).searchsorted(numbers, side="right")
+
+    def _edges_for(self, share: float) -> NDArray[np.uint32]:
+        """Edges of the request at this share of all requests, easiest first."""
+        if self._spread is None:
+            return self._same_for_all
+        place = self._spread.place(share)
+        edges = self._by_hardness.get(place)
+        if edges is None:
+            edges = self._by_hardness[place] = self._edges(self._spread.survival(place))
+        return edges
 
     def _edges(self, survivals: NDArray[np.float64]) -> NDArray[np.uint32]:
         """Rising edges: below the first all K drafts are accepted, below the last but one the first draft is, below

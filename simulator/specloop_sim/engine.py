@@ -10,12 +10,17 @@ How it is computed.  A request's course through its decode steps depends on its 
 laid into the timeline when the request is admitted, and whole runs of steps are then timed at once.  The result is
 that of the loop over steps, whatever the slices in which `advance` is called.
 
+Prefix caching, where asked for, saves a share of each prompt.  The share grows from nothing to its full size while
+the engine takes in as many prompt tokens as its KV cache holds: a cache that was just filled once is warm.
+
 What is left out.  Preemption: a request is admitted once the KV cache has room for it to its end beside all that
-runs, which a real engine cannot foresee.  Prefix caching, and the few tokens of KV that drafts take.
+runs, which a real engine cannot foresee.  The few tokens of KV that drafts take.
 """
 
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
@@ -26,6 +31,7 @@ from specloop_engine.sample import Dialect, Sample
 from specloop_policy.ladder import DISABLED, LOOKUP_METHODS, Level
 from specloop_sim.counters import Counters
 from specloop_sim.course import Course, Drafting, course_of
+from specloop_sim.courses import Courses
 from specloop_sim.profile import Profile
 from specloop_sim.request import Finish, Finished, Request
 from specloop_sim.timeline import Array, Timeline
@@ -64,21 +70,26 @@ class _Running:
     """A request in the batch: the steps that it takes part in, and how far it has been counted."""
 
     request: Request
+    place: int
+    """Number of its admission."""
     admitted: float
     prefill_start: int
     decode_start: int
+    """The first step of `course`."""
     end: int
     """The step after its last one."""
     chunks: list[int]
     """Prompt tokens in each of the steps from `prefill_start` on."""
     course: Course
     first_token: float | None = None
+    earlier: int = 0
+    """Decode steps before those of `course`: K was another one then."""
     counted: int = 0
-    """Decode steps whose drafts and tokens are in the counters."""
+    """Steps of `course` whose drafts and tokens are in the counters."""
     over: bool = False
 
     def decoded(self, step: int) -> int:
-        """Decode steps that are over when `step` is next."""
+        """Steps of `course` that are over when `step` is next."""
         return min(max(0, step - self.decode_start), len(self.course))
 
 
@@ -86,6 +97,9 @@ class EngineModel:
     """One engine process with one level; it begins at `now`, ready, and computes only when told to `advance`.
 
     `seed` and a request's id decide that request's luck.  `clustering` False gives all requests the same acceptance.
+    `prefix_share` (0 to 1) is the share of a prompt that a warm prefix cache holds.  Engines that are given the same
+    `courses` work each of them out once.  `speed` 0.5 makes every step twice as long; `acceptance_factor` is on every
+    draft's chance to be accepted.
     """
 
     def __init__(
@@ -99,16 +113,25 @@ class EngineModel:
         probabilistic: bool = False,
         max_num_seqs: int | None = None,
         max_model_len: int | None = None,
+        prefix_share: float = 0.0,
+        speed: float = 1.0,
+        acceptance_factor: float = 1.0,
         watcher: Watcher | None = None,
+        courses: Courses | None = None,
     ) -> None:
         self.profile = profile
+        self.level = level
+        """What it was started with; `tokens` is the K in use."""
         self.started = now
         self.counters = Counters(level.tokens)
         self.kv_tokens = profile.kv_tokens(level)
         self.max_num_seqs = max_num_seqs or profile.max_num_seqs
         self.max_model_len = min(max_model_len or profile.max_model_len, self.kv_tokens)
-        self._drafting = Drafting(level, seed, clustering, probabilistic)
+        self._drafting = Drafting(level, seed, clustering, probabilistic, acceptance_factor)
+        self._courses = courses
+        self._course_of = self._source()
         self._timer = profile.timer(level)
+        self._slowness = 1.0 / speed
         self._watcher = watcher
         self._clock = now
         """End of the last step; the start of the one in progress when anything runs."""
@@ -118,6 +141,8 @@ class EngineModel:
         self._prefill = (0, 0)
         """The step up to which prompts have been laid out, and the prompt tokens already in it."""
         self._queue: list[tuple[float, int, Request]] = []
+        self._unseen: list[tuple[float, int, Request]] = []
+        """Of the queue: those whose arrival no metrics page has counted."""
         self._ids: set[str] = set()
         """Of the requests that wait or run."""
         self._submitted = 0
@@ -138,11 +163,16 @@ class EngineModel:
         """Steps in which requests end."""
         self._finished: deque[Finished] = deque()
         self._draining = False
+        self._prefix_share = prefix_share
+        self._prompts = 0
+        """Prompt tokens taken in."""
+        self._generation: int | None = None
+        """Changes of K so far; None: there was none."""
 
     @property
-    def level(self) -> Level:
-        """What it drafts with."""
-        return self._drafting.level
+    def tokens(self) -> int:
+        """K in use."""
+        return self._drafting.level.tokens
 
     @property
     def idle(self) -> bool:
@@ -164,7 +194,9 @@ class EngineModel:
             raise Refused(f"a request with the id {request.id} is under way already")
         self._ids.add(request.id)
         self._submitted += 1
-        heappush(self._queue, (request.arrival, self._submitted, request))
+        entry = (request.arrival, self._submitted, request)
+        heappush(self._queue, entry)
+        heappush(self._unseen, entry)
         if self._queue[0][2] is request:
             self._head = None
 
@@ -199,8 +231,32 @@ class EngineModel:
         for _, _, request in sorted(self._queue):
             self._close(self._never_ran(request))
         self._queue.clear()
+        self._unseen.clear()
         self._head = None
         return self.finished()
+
+    def set_tokens(self, tokens: int) -> None:
+        """Draft `tokens` at a time from the step in progress on, without a restart; at most the level's own K.
+
+        With K = 0 the drafter stays, with its memory and one pass of it a step (vLLM 0.32.0 runs it for nothing).
+        Raises ValueError for a K that the engine was not started for.
+        """
+        if not (self.level.speculates and 0 <= tokens <= self.level.tokens):
+            raise ValueError(f"K = {tokens} is not within what the engine was started with, {self.level.tokens}")
+        self._generation = (self._generation or 0) + 1
+        for running in self._running.values():
+            self._count(running, self._step)
+            self._add_decoding(running, max(self._step, running.decode_start), -1)
+        self.counters.change_tokens(tokens)
+        self._drafting = replace(self._drafting, level=replace(self.level, tokens=tokens))
+        self._course_of = self._source()
+        self._timer = self.profile.timer(self._drafting.level)
+        self._head = None
+        for running in self._running.values():
+            self._continue(running)
+        self._planned = max((running.end for running in self._running.values()), default=self._step)
+        self._lasts = [(running.end - 1, running.place, running) for running in self._running.values()]
+        heapify(self._lasts)
 
     def cancel(self, request_id: str) -> None:
         """End one request, as when its client has gone; unknown ones are ignored."""
@@ -211,6 +267,8 @@ class EngineModel:
         for entry in [entry for entry in self._queue if entry[2].id == request_id]:
             self._queue.remove(entry)
             heapify(self._queue)
+            self._unseen = [one for one in self._unseen if one != entry]
+            heapify(self._unseen)
             self._head = None
             self._close(self._never_ran(entry[2]))
 
@@ -220,7 +278,9 @@ class EngineModel:
 
     def waiting(self, at: float) -> int:
         """Requests that have arrived by `at` and are not in the batch."""
-        return sum(arrival <= at for arrival, _, _ in self._queue)
+        while self._unseen and self._unseen[0][0] <= max(at, self._clock):
+            self.counters.count_arrival(heappop(self._unseen)[2])
+        return len(self._queue) - len(self._unseen)
 
     def kv_used(self) -> float:
         """Share of the KV cache in use, 0 to 1."""
@@ -231,6 +291,7 @@ class EngineModel:
     def sample(self, at: float) -> Sample:
         """What its metrics page says at `at`, up to which it is run."""
         self.advance(at)
+        waiting = self.waiting(at)
         for running in self._running.values():
             self._count(running, self._step)
         counters = self.counters
@@ -239,7 +300,8 @@ class EngineModel:
             dialect=Dialect.VLLM_V1,
             process_start=self.started,
             drafting=counters.drafting() if self.level.speculates else None,
-            tokens=self.level.tokens,
+            tokens=self.tokens,
+            generation=self._generation,
             generation_tokens=float(counters.generation_tokens),
             prompt_tokens=float(counters.prompt_tokens),
             finished_requests=float(counters.finished[Finish.STOP] + counters.finished[Finish.LENGTH]),
@@ -248,27 +310,26 @@ class EngineModel:
             first_tokens=float(counters.first_tokens),
             engine_steps=float(counters.steps),
             running=float(len(self._running)),
-            waiting=float(self.waiting(at)),
+            waiting=float(waiting),
             kv_cache_percent=100.0 * self.kv_used(),
-            temperatures=counters.temperatures(request for arrival, _, request in self._queue if arrival <= at),
+            temperatures=counters.temperatures(),
         )
 
     def _admit(self) -> None:
         while self._queue and self._queue[0][0] <= self._clock and len(self._running) < self.max_num_seqs:
             if not self._lay_out(self._queue[0][2]):
                 return
-            _, _, request = heappop(self._queue)
+            heappop(self._queue)
             self._head = None
-            self.counters.count_admission(request)
 
     def _lay_out(self, request: Request) -> bool:
         """Lay a request into the timeline from the next step on; False when the KV cache has no room for it."""
         if self._head is None:
-            self._head = course_of(request, self._drafting)
-        start, chunks = self._prompt_steps(request.prompt_tokens)
+            self._head = self._course_of(request)
+        start, chunks = self._prompt_steps(request.prompt_tokens - self._cached(request))
         decode_start = start + len(chunks)
         end = decode_start + len(self._head)
-        running = _Running(request, self._clock, start, decode_start, end, chunks, self._head)
+        running = _Running(request, self._admitted + 1, self._clock, start, decode_start, end, chunks, self._head)
         self._timeline.make_room(self._step, running.end)
         if self._promised + request.total_tokens > self.kv_tokens and not self._fits(running):
             return False
@@ -283,6 +344,32 @@ class EngineModel:
         held = self._timeline.context(running.prefill_start, running.end) + running.request.prompt_tokens
         held[running.decode_start - running.prefill_start :] += running.course.emitted[:-1]
         return bool(held.max() <= self.kv_tokens)
+
+    def _source(self) -> Callable[[Request], Course]:
+        """Where courses from the first token on come from."""
+        if self._courses is not None:
+            return self._courses.of(self._drafting)
+        return partial(course_of, drafting=self._drafting)
+
+    def _continue(self, running: _Running) -> None:
+        """Lay the rest of a running request's course into the timeline anew, after a change of K."""
+        done = running.decoded(self._step)
+        running.earlier += done
+        running.course = course_of(
+            running.request, self._drafting, start=int(running.course.emitted[done]), step=running.earlier
+        )
+        running.counted = 0
+        running.decode_start = max(self._step, running.decode_start)
+        running.end = running.decode_start + len(running.course)
+        self._timeline.make_room(self._step, running.end)
+        self._add_decoding(running, running.decode_start, 1)
+
+    def _cached(self, request: Request) -> int:
+        """Prompt tokens that the prefix cache holds; the last token is computed always, for it yields the first one."""
+        if self._prefix_share <= 0.0:
+            return 0
+        warm = min(1.0, self._prompts / self.kv_tokens)
+        return max(0, min(request.prompt_tokens - 1, int(self._prefix_share * warm * request.prompt_tokens)))
 
     def _prompt_steps(self, prompt_tokens: int) -> tuple[int, list[int]]:
         """The first step with room for prompt tokens, and how many the prompt takes of each step from there."""
@@ -301,19 +388,19 @@ class EngineModel:
 
     def _enter(self, running: _Running) -> None:
         self._admitted += 1
+        self._prompts += running.request.prompt_tokens
         self._running[running.request.id] = running
         self._promised += running.request.total_tokens
         self._planned = max(self._planned, running.end)
-        heappush(self._firsts, (running.decode_start - 1, self._admitted, running))
-        heappush(self._lasts, (running.end - 1, self._admitted, running))
+        heappush(self._firsts, (running.decode_start - 1, running.place, running))
+        heappush(self._lasts, (running.end - 1, running.place, running))
 
     def _add_prompt(self, running: _Running, start: int, sign: int) -> None:
         """Add (or with sign -1 take out) the steps of a request's prompt from step `start` on."""
-        request, end = running.request, running.decode_start
+        prompt = running.request.prompt_tokens
         for step, tokens in enumerate(running.chunks[start - running.prefill_start :], start):
-            self._timeline.tokens(step, step + 1)[0] += sign * tokens
-        self._timeline.context(start, end)[:] += sign * request.prompt_tokens
-        self._timeline.yielded(end - 1, end)[0] += sign * (request.prompt_tokens + 1)
+            last = step == running.decode_start - 1
+            self._timeline.add_prompt(step, sign * prompt, sign * tokens, sign * (prompt + 1) if last else 0)
 
     def _add_decoding(self, running: _Running, start: int, sign: int) -> None:
         """Add (or with sign -1 take out) a request's decode steps from step `start` on."""
@@ -330,8 +417,8 @@ class EngineModel:
         if course.rejected is None:
             return 1
         if not self._lookup:
-            return 1 + self.level.tokens
-        return np.where(course.rejected[done:] <= self.level.tokens, 1 + self.level.tokens, 1)
+            return 1 + self.tokens
+        return np.where(course.rejected[done:] <= self.tokens, 1 + self.tokens, 1)
 
     def _lift(self, running: _Running, start: int) -> None:
         """Take a request out of the steps from `start` on."""
@@ -370,6 +457,8 @@ class EngineModel:
         first = self._step
         last = min(last, self._planned, first + self._steps_to(until if arrival is None else min(until, arrival)))
         seconds = self._timer.seconds(self._timeline.rows(first, last))
+        if self._slowness != 1.0:
+            seconds *= self._slowness
         ends = seconds.copy()
         ends[0] += self._clock  # then summed one by one, so that the slices make no difference to the last bit
         np.add.accumulate(ends, out=ends)

@@ -1,32 +1,94 @@
-"""A fleet of simulated replicas on a virtual clock, with restarts that cost what they cost.
+"""A fleet of simulated replicas on a virtual clock, with changes that cost what they cost.
 
-Replicas are changed one after the other, as the process actuator does it: no new requests, those that run are given
-time to end, then the engine is away for its start-up time, then it comes back at the new level with empty caches.
+A restart goes from replica to replica, as the process actuator does it: no new requests, those that run are given time
+to end, then the engine is away for its start-up time, then it comes back at the new level with empty caches.  Requests
+that it cut off are sent again, as gateways do, and keep the time of their first arrival.
+
+Where K may change live, a level with the drafter that runs and no larger a K than the engine was started for is reached
+on all replicas at once, after the time that the message takes.
+
 Requests go to the replica with the fewest of them.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from specloop_policy.ladder import Ladder, Level
 from specloop_policy.observation import Workload
 from specloop_policy.rollout import next_pod
-from specloop_sim.engine import EngineModel
+from specloop_sim.courses import Courses
+from specloop_sim.engine import EngineModel, TooLong
 from specloop_sim.profile import Profile
 from specloop_sim.request import Finished, Request
+
+
+class Traffic(Protocol):
+    """What clients do."""
+
+    closed_loop: bool
+    """Whether clients wait for answers before they ask again."""
+
+    def arrivals(self, now: float, until: float, outstanding: int) -> list[Request]:
+        """The requests that come from `now` up to `until`, when so many are not answered yet at `now`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How a replica differs from the profile."""
+
+    speed: float = 1.0
+    """1 as fast as the profile, 0.5 half as fast."""
+    acceptance: float = 1.0
+    """Factor on the conditional acceptance of every draft."""
+    startup_seconds: float | None = None
+    """Overrides the fleet's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """What replicas are made of, and what changing them costs."""
+
+    profile: Profile
+    startup_seconds: float | None = None
+    """Overrides the profile's."""
+    drain_seconds: float = 30.0
+    """How long requests may take to their end before a restart cuts them off."""
+    live_seconds: float | None = None
+    """Time from a decision to another K without a restart; None: every change is a restart."""
+    prefix_share: float = 0.0
+    """Share of a prompt that a warm prefix cache holds."""
+    differences: tuple[Difference, ...] = ()
+    """Of the first replicas; the others are alike."""
+
+    def difference(self, place: int) -> Difference:
+        """How the replica at this place differs."""
+        return self.differences[place] if place < len(self.differences) else Difference()
+
+    def away_seconds(self, place: int) -> float:
+        """How long the replica at this place takes to start."""
+        own = self.difference(place).startup_seconds
+        return next(one for one in (own, self.startup_seconds, self.profile.startup_seconds) if one is not None)
 
 
 @dataclass(slots=True)
 class Replica:
     """One replica: its engine, and when that is back from a restart."""
 
-    name: str
+    place: int
     engine: EngineModel
+    level: Level
+    """The level that it is at; `engine.level` is what it was started with."""
     ready_at: float
     outstanding: int = 0
     busy_before: float = 0.0
     """Seconds that earlier engines of this replica spent in steps."""
+
+    @property
+    def name(self) -> str:
+        """As windows have it."""
+        return f"replica-{self.place}"
 
     def serves(self, now: float) -> bool:
         """Whether it takes requests."""
@@ -35,7 +97,7 @@ class Replica:
 
 @dataclass(slots=True)
 class Change:
-    """A replica on its way to a level."""
+    """A replica on its way to a level by a restart."""
 
     replica: Replica
     level: Level
@@ -44,27 +106,33 @@ class Change:
 
 @dataclass(slots=True)
 class Fleet:
-    """Replicas of one profile, all at `level` at first; `seed` decides the requests' luck."""
+    """Replicas of one kind, all at `level` at first; `seed` decides the requests' luck."""
 
-    profile: Profile
+    hardware: Hardware
     ladder: Ladder
     level: Level
     count: int
     seed: int
+    courses: Courses | None = None
     now: float = 0.0
-    drain_seconds: float = 30.0
-    startup_seconds: float | None = None
-    """Overrides the profile's."""
     restarts: int = 0
+    retried: int = 0
+    """Requests that a restart cut off and that were sent again."""
+    refused: int = 0
+    """Requests that are longer than what an engine takes."""
     replicas: list[Replica] = field(init=False)
     wanted: dict[str, str] = field(init=False)
+    _asked_at: float = 0.0
+    """When the levels now wanted were asked for."""
     _change: Change | None = None
-    _lost: deque[Request] = field(default_factory=deque)
+    _homeless: deque[Request] = field(default_factory=deque)
+    """Requests for which no replica serves."""
 
     def __post_init__(self) -> None:
         """Start every replica, ready."""
         self.replicas = [
-            Replica(f"replica-{place}", self._engine(self.level, self.now), self.now) for place in range(self.count)
+            Replica(place, self._engine(place, self.level, self.now), self.level, self.now)
+            for place in range(self.count)
         ]
         self.wanted = {one.name: self.level.name for one in self.replicas}
 
@@ -74,29 +142,44 @@ class Fleet:
 
     def workload(self) -> Workload:
         """The level of the last replica: the first may be on probe."""
-        return Workload(self.replicas[-1].engine.level.name, len(self.replicas))
+        return Workload(self.replicas[-1].level.name, len(self.replicas))
 
     @property
     def changing(self) -> bool:
         """Whether a change is under way."""
-        return self._change is not None or self._next() is not None
+        return self._change is not None or any(one.level.name != self.wanted[one.name] for one in self.replicas)
+
+    @property
+    def outstanding(self) -> int:
+        """Requests that are not answered yet."""
+        return len(self._homeless) + sum(one.outstanding for one in self.replicas)
+
+    @property
+    def busy_seconds(self) -> float:
+        """Time that engines spent in steps, over all replicas."""
+        return sum(one.busy_before + one.engine.counters.busy_seconds for one in self.replicas)
 
     def apply(self, wanted: Mapping[str, str]) -> None:
         """Set out to bring every replica to its level."""
         self.wanted = dict(wanted)
+        self._asked_at = self.now
 
     def submit(self, request: Request) -> None:
         """Send a request to the serving replica with the fewest, or let it wait for one."""
-        serving = [one for one in self.replicas if one.serves(self.now) and not self._changes(one)]
+        serving = self._serving()
         if not serving:
-            self._lost.append(request)
+            self._homeless.append(request)
             return
         replica = min(serving, key=lambda one: one.outstanding)
-        replica.engine.submit(request)
-        replica.outstanding += 1
+        try:
+            replica.engine.submit(request)
+        except TooLong:
+            self.refused += 1
+        else:
+            replica.outstanding += 1
 
     def advance(self, until: float) -> list[Finished]:
-        """Run all replicas up to `until`; the requests that have ended."""
+        """Run all replicas up to `until`; the requests that have been answered."""
         self.now = until
         finished: list[Finished] = []
         for replica in self.replicas:
@@ -104,55 +187,81 @@ class Fleet:
             over = replica.engine.finished()
             replica.outstanding -= len(over)
             finished += over
-        finished += self._proceed()
-        waiting, self._lost = self._lost, deque()
-        for request in waiting:
-            self.submit(request)
+        self._change_live()
+        self._restart_next()
+        if self._homeless and self._serving():
+            waiting, self._homeless = self._homeless, deque()
+            for request in waiting:
+                self.submit(request)
         return finished
 
-    def busy_seconds(self) -> float:
-        """Time that engines spent in steps, over all replicas."""
-        return sum(one.busy_before + one.engine.counters.busy_seconds for one in self.replicas)
+    def _serving(self) -> list[Replica]:
+        """Replicas that take requests."""
+        return [one for one in self.replicas if one.serves(self.now) and not self._restarts(one)]
 
-    def outstanding(self) -> int:
-        """Requests that are not answered yet."""
-        return len(self._lost) + sum(one.outstanding for one in self.replicas)
+    def _engine(self, place: int, level: Level, now: float) -> EngineModel:
+        difference = self.hardware.difference(place)
+        return EngineModel(
+            self.hardware.profile,
+            level,
+            seed=self.seed,
+            now=now,
+            prefix_share=self.hardware.prefix_share,
+            speed=difference.speed,
+            acceptance_factor=difference.acceptance,
+            courses=self.courses,
+        )
 
-    def _engine(self, level: Level, now: float) -> EngineModel:
-        return EngineModel(self.profile, level, seed=self.seed, now=now)
-
-    def _changes(self, replica: Replica) -> bool:
+    def _restarts(self, replica: Replica) -> bool:
         return self._change is not None and self._change.replica is replica
 
-    def _next(self) -> str | None:
-        return next_pod({one.name: one.engine.level.name for one in self.replicas}, self.wanted)
+    def _change_live(self) -> None:
+        """Bring those replicas to their levels that get there without a restart."""
+        delay = self.hardware.live_seconds
+        if delay is None or self.now < self._asked_at + delay:
+            return
+        for replica in self.replicas:
+            level = self._level(self.wanted[replica.name])
+            if level != replica.level and replica.serves(self.now) and _within(level, replica.engine.level):
+                replica.engine.set_tokens(level.tokens)
+                replica.level = level
 
-    def _proceed(self) -> list[Finished]:
-        """Move the change under way on by what can be done now; requests cut off are returned as aborted."""
+    def _restart_next(self) -> None:
+        """Move the restart under way on by what can be done now, or begin the next."""
         if self._change is None:
-            name = self._next()
-            if name is None or any(not one.serves(self.now) for one in self.replicas):
-                return []
+            if any(not one.serves(self.now) for one in self.replicas):
+                return
+            name = next_pod({one.name: one.level.name for one in self.replicas}, self.wanted)
+            if name is None:
+                return
             replica = next(one for one in self.replicas if one.name == name)
-            level = self.ladder.find(self.wanted[name])
-            assert level is not None  # decisions never leave the ladder
-            self._change = Change(replica, level, self.now + self.drain_seconds)
+            level = self._level(self.wanted[name])
+            if self.hardware.live_seconds is not None and _within(level, replica.engine.level):
+                return  # the message is on its way
+            self._change = Change(replica, level, self.now + self.hardware.drain_seconds)
         change = self._change
         if not change.replica.engine.idle and self.now < change.drain_until:
-            return []
-        cut = change.replica.engine.stop()
+            return
+        for cut in change.replica.engine.stop():
+            self._homeless.append(cut.request)
+            self.retried += 1
         change.replica.outstanding = 0
         self._restart(change.replica, change.level)
         self._change = None
-        return cut
 
     def _restart(self, replica: Replica, level: Level) -> None:
-        away = self.profile.startup_seconds if self.startup_seconds is None else self.startup_seconds
         replica.busy_before += replica.engine.counters.busy_seconds
-        replica.ready_at = self.now + away
-        replica.engine = self._engine(level, replica.ready_at)
+        replica.ready_at = self.now + self.hardware.away_seconds(replica.place)
+        replica.engine = self._engine(replica.place, level, replica.ready_at)
+        replica.level = level
         self.restarts += 1
 
+    def _level(self, name: str) -> Level:
+        level = self.ladder.find(name)
+        assert level is not None  # decisions never leave the ladder
+        return level
 
-Arrivals = Callable[[float, int], list[Request]]
-"""What a source of traffic does: given the time and the requests outstanding, the requests that come now."""
+
+def _within(level: Level, started: Level) -> bool:
+    """Whether an engine started with one level reaches another without a restart."""
+    return level.speculates and level.drafter == started.drafter and level.tokens <= started.tokens

@@ -51,7 +51,11 @@ class Spread:
         cumulative = np.cumsum(density)
         self._cumulative: list[float] = (cumulative / cumulative[-1]).tolist()
 
-    def survival(self, share: float) -> NDArray[np.float64]:
-        """Survival by position of the request at this share (0 to 1) of all requests, easiest first."""
-        survival: NDArray[np.float64] = np.exp(self._logs * HARDNESS[bisect_left(self._cumulative, share)])
+    def place(self, share: float) -> int:
+        """Place in the table of hardness of the request at this share (0 to 1) of all requests, easiest first."""
+        return bisect_left(self._cumulative, share)
+
+    def survival(self, place: int) -> NDArray[np.float64]:
+        """Survival by position of a request at this place in the table of hardness."""
+        survival: NDArray[np.float64] = np.exp(self._logs * HARDNESS[place])
         return survival

@@ -46,6 +46,8 @@ def answer_length(phase: Phase, number: int, seed: int) -> int:
 class ClosedLoop:
     """Clients that each send their next request when the last one is answered."""
 
+    closed_loop = True
+
     def __init__(self, phases: Sequence[Phase], start: float, seed: int) -> None:
         self._phases = tuple(phases)
         self._start = start
@@ -53,7 +55,7 @@ class ClosedLoop:
         self._sent = 0
         self._kinds = {phase.name: kind_of(phase.prompt) for phase in phases}
 
-    def arrivals(self, now: float, outstanding: int) -> list[Request]:
+    def arrivals(self, now: float, until: float, outstanding: int) -> list[Request]:
         """The requests that bring the number under way up to the phase's."""
         phase = phase_at(self._phases, now - self._start)
         return [self._request(phase, now) for _ in range(max(0, phase.clients - outstanding))]

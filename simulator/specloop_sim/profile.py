@@ -1,8 +1,11 @@
 """Named hardware and models: step times, memory and limits, each figure measured by others or derived beside it."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
-from specloop_policy.cost import Line, LineStepTimes
+import numpy as np
+
+from specloop_policy.cost import Line, LineStepTimes, Load, MeasuredStepTimes
 from specloop_policy.ladder import LOOKUP_METHODS, Level, Method
 from specloop_sim.timeline import Array
 
@@ -35,7 +38,7 @@ class Profile:
 
     name: str
     model: str
-    times: LineStepTimes
+    times: LineStepTimes | MeasuredStepTimes
     kv_bytes: float
     """Memory left for the KV cache when nothing is speculated, over all GPUs together."""
     kv_bytes_per_token: float
@@ -48,9 +51,28 @@ class Profile:
     prefill_tokens_per_step: int = 8192
     """Prompt tokens that a step takes on beside its decoding: vLLM's `max_num_batched_tokens`, of which decoding is
     not taken off here."""
+    prompt_seconds_per_token: float | None = None
+    """What a prompt's token adds to a step whose time is read from a table; lines know it themselves."""
+
+    def __post_init__(self) -> None:
+        """A table is never read beyond its edge, and knows nothing of prompts; raises UnknownProfile."""
+        if isinstance(self.times, LineStepTimes):
+            return
+        if self.times.method in LOOKUP_METHODS:
+            raise UnknownProfile(f"profile {self.name}: lookups draft in some steps only, which no table by K shows")
+        if self.prompt_seconds_per_token is None:
+            raise UnknownProfile(f"profile {self.name} has measured steps; say prompt_seconds_per_token as well")
+        most = max(batch for batch, _, _ in self.times.rows)
+        if self.max_num_seqs > most:
+            raise UnknownProfile(
+                f"profile {self.name} was measured up to {most:g} requests at once, and max_num_seqs is "
+                f"{self.max_num_seqs}; set it to {most:g} at most"
+            )
 
     def methods(self) -> tuple[Method, ...]:
         """The drafter methods that this profile has figures for."""
+        if isinstance(self.times, MeasuredStepTimes):
+            return tuple(method for method, _ in self.drafters if method == self.times.method)
         lines = {method for method, _ in self.times.drafts}
         return (*(method for method, _ in self.drafters if method in lines), Method.NGRAM, Method.NGRAM_GPU)
 
@@ -60,7 +82,8 @@ class Profile:
         return int((self.kv_bytes - memory.weight_bytes) / (self.kv_bytes_per_token + memory.kv_bytes_per_token))
 
     def _memory(self, level: Level) -> DraftMemory:
-        if level.drafter is None or level.drafter.method in LOOKUP_METHODS:
+        lines = isinstance(self.times, LineStepTimes)
+        if level.drafter is None or (lines and level.drafter.method in LOOKUP_METHODS):
             return DraftMemory(0.0, 0.0)
         method = level.drafter.method
         found = dict(self.drafters).get(method)
@@ -69,10 +92,19 @@ class Profile:
             raise UnknownProfile(f"profile {self.name} has no figures for drafts by {method}; it has for {known}")
         return found
 
-    def timer(self, level: Level) -> "StepTimer":
+    def timer(self, level: Level) -> "Timer":
         """Seconds of steps at this level; raises UnknownProfile where the drafter is not known."""
         self._memory(level)
-        return StepTimer(self.times, level)
+        if isinstance(self.times, LineStepTimes):
+            return StepTimer(self.times, level)
+        return MeasuredTimer(self.times, level, self.prompt_seconds_per_token or 0.0)
+
+
+class Timer(Protocol):
+    """Seconds of many steps at once, at one level."""
+
+    def seconds(self, rows: Array) -> Array:
+        """Seconds of each step, from rows of context tokens, decoding requests and tokens computed (timeline.py)."""
 
 
 class StepTimer:
@@ -107,6 +139,35 @@ class StepTimer:
         seconds += rows[1] * self._per_request
         seconds += rows[2] * self._per_token
         seconds += self._constant
+        return seconds
+
+
+class MeasuredTimer:
+    """Seconds of many steps at once, at one level, from a measured table.
+
+    Between the table's batches a step lies on the line between its neighbours.  One with fewer requests than the
+    smallest batch (a step of prompts alone has none) takes as long as that batch, for it reads the same weights; one
+    with more than the largest raises UnknownProfile.  Context is part of what was measured, so it does not count.
+    """
+
+    __slots__ = ("_batches", "_computed", "_per_prompt_token", "_seconds")
+
+    def __init__(self, times: MeasuredStepTimes, level: Level, per_prompt_token: float) -> None:
+        batches = sorted({batch for batch, _, _ in times.rows})
+        known = [(batch, times.seconds(level, Load(batch, 0.0))) for batch in batches]
+        points = [(batch, seconds) for batch, seconds in known if seconds is not None]
+        if not points:
+            raise UnknownProfile(f"the measured steps do not reach K = {level.tokens}; measure it, or draft less")
+        self._batches, self._seconds = np.array(points).T
+        self._computed = level.tokens + 1
+        self._per_prompt_token = per_prompt_token
+
+    def seconds(self, rows: Array) -> Array:
+        """Seconds of each step, from rows of context tokens, decoding requests and tokens computed (timeline.py)."""
+        if rows[1].max(initial=0.0) > self._batches[-1]:
+            raise UnknownProfile(f"{rows[1].max():g} requests decode at once; measured up to {self._batches[-1]:g}")
+        seconds: Array = np.interp(rows[1], self._batches, self._seconds)
+        seconds += (rows[2] - rows[1] * self._computed) * self._per_prompt_token
         return seconds
 
 

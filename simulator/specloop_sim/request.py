@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from specloop_sim.text import Kind
+from specloop_sim.text import AcceptanceProfile, Kind
 
 
 class Finish(StrEnum):
@@ -29,6 +29,8 @@ class Request:
     """What ends it when nothing interrupts it."""
     max_tokens: int | None = None
     """What the client asked for; only shown, `output_tokens` is within it already."""
+    profile: AcceptanceProfile | None = None
+    """How well drafters guess it, where that is not what its kind of text says."""
 
     @property
     def total_tokens(self) -> int:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from specloop_policy.ladder import Method
+from specloop_policy.ladder import LOOKUP_METHODS, Method
 
 
 class Kind(StrEnum):
@@ -89,7 +89,8 @@ CHAT_ACCEPTANCE: dict[Method, tuple[float, ...]] = {
     Method.MTP: (0.834, 0.70, 0.60, 0.55),
 }
 
-LOOKUP_METHODS = (Method.NGRAM, Method.NGRAM_GPU)
+SIMULATED_LOOKUPS = (Method.NGRAM, Method.NGRAM_GPU)
+"""The lookups that there are figures for; of suffix decoding there are none."""
 
 HALF_TEMPERATURE_GREEDY = 1.08
 """Greedy drafts, vLLM's usual ones, whatever model makes them: a(T) = a(0) / (1 + (T / 1.08)^2).
@@ -112,6 +113,32 @@ class UnknownText(ValueError):
     """A drafter or a value for which there are no figures; trying again does not help."""
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class AcceptanceProfile:
+    """Acceptance that differs from the tables here: measured elsewhere, or a drafter gone stale.
+
+    What it leaves out is as in the tables.  Profiles are told apart by identity, so one serves many requests.
+    """
+
+    name: str
+    conditional: tuple[tuple[Method, tuple[float, ...]], ...] = ()
+    """a_j at temperature 0 by position, the last one repeats; for every kind of text alike, without `hardness`."""
+    match_share: float | None = None
+    match_acceptance: float | None = None
+    """For lookups, in place of those of the kind of text."""
+    factor: tuple[tuple[Method, float], ...] = ()
+    """Multiplies every conditional acceptance of a method: below 1 for a stale drafter."""
+    by_temperature: bool = True
+    """Whether temperature lowers the figures given here; False where they were measured at the traffic's own."""
+
+    def given(self, method: Method) -> tuple[float, ...] | None:
+        """The conditional acceptance that it gives a method; None where the tables stand."""
+        table = dict(self.conditional).get(method)
+        if table is None and method in LOOKUP_METHODS and self.match_acceptance is not None:
+            return (self.match_acceptance,)
+        return table
+
+
 def temperature_factor(method: Method, temperature: float, probabilistic: bool = False) -> float:
     """What temperature leaves of a conditional acceptance; `probabilistic` drafts are sampled, not greedy."""
     if method in LOOKUP_METHODS:
@@ -124,44 +151,69 @@ def temperature_factor(method: Method, temperature: float, probabilistic: bool =
     return 1.0 / (1.0 + halves * halves)
 
 
-def acceptance(kind: Kind, method: Method, temperature: float, tokens: int, probabilistic: bool = False) -> list[float]:
+def acceptance(
+    kind: Kind,
+    method: Method,
+    temperature: float,
+    tokens: int,
+    probabilistic: bool = False,
+    profile: AcceptanceProfile | None = None,
+) -> list[float]:
     """Conditional acceptance a_j of each of `tokens` drafts, given that the ones before it were accepted.
 
     For lookup it is that of a draft that was found (`match_share` says how often).  Positions beyond a table keep
     its last figure.  Acceptance at a position does not depend on K here; on real engines it does a little (83.4 % at
     K=1, 76.2 % at K=8 in vLLM issue 48892).  Raises UnknownText for a method without figures.
     """
+    given = profile.given(method) if profile is not None else None
+    table, hardness = (given, 1.0) if given is not None else _table(kind, method)
+    chances = [table[min(j, len(table) - 1)] ** hardness for j in range(tokens)]
+    if profile is None:
+        factor = temperature_factor(method, temperature, probabilistic)
+        return [chance * factor for chance in chances]
+    factor = dict(profile.factor).get(method, 1.0)
+    if given is None or profile.by_temperature:
+        factor *= temperature_factor(method, temperature, probabilistic)
+    return [min(1.0, chance * factor) for chance in chances]
+
+
+def _table(kind: Kind, method: Method) -> tuple[tuple[float, ...], float]:
+    """Conditional acceptance by position, and the exponent that the kind of text puts on it."""
     character = CHARACTERS[kind]
-    if method in LOOKUP_METHODS:
-        chances = [character.match_acceptance] * tokens
-    elif method in CHAT_ACCEPTANCE:
-        table = CHAT_ACCEPTANCE[method]
-        chances = [table[min(j, len(table) - 1)] ** character.hardness for j in range(tokens)]
-    else:
-        raise UnknownText(f"no acceptance figures for drafts by {method}; there are for {', '.join(known_methods())}")
-    factor = temperature_factor(method, temperature, probabilistic)
-    return [chance * factor for chance in chances]
+    if method in SIMULATED_LOOKUPS:
+        return (character.match_acceptance,), 1.0
+    if method in CHAT_ACCEPTANCE:
+        return CHAT_ACCEPTANCE[method], character.hardness
+    raise UnknownText(f"no acceptance figures for drafts by {method}; there are for {', '.join(known_methods())}")
 
 
 def known_methods() -> tuple[Method, ...]:
     """The drafter methods that can be simulated."""
-    return (*CHAT_ACCEPTANCE, *LOOKUP_METHODS)
+    return (*CHAT_ACCEPTANCE, *SIMULATED_LOOKUPS)
 
 
 def survival(
-    kind: Kind, method: Method, temperature: float, tokens: int, probabilistic: bool = False
+    kind: Kind,
+    method: Method,
+    temperature: float,
+    tokens: int,
+    probabilistic: bool = False,
+    profile: AcceptanceProfile | None = None,
 ) -> tuple[float, ...]:
     """Chance p_i that the first i drafts are all accepted, i = 1..tokens, over all drafts made."""
     left, survivals = 1.0, []
-    for chance in acceptance(kind, method, temperature, tokens, probabilistic):
+    for chance in acceptance(kind, method, temperature, tokens, probabilistic, profile):
         left *= chance
         survivals.append(left)
     return tuple(survivals)
 
 
-def match_share(kind: Kind, method: Method) -> float:
+def match_share(kind: Kind, method: Method, profile: AcceptanceProfile | None = None) -> float:
     """Share of decode steps in which the drafter proposes anything: 1 for all but lookups."""
-    return CHARACTERS[kind].match_share if method in LOOKUP_METHODS else 1.0
+    if method not in LOOKUP_METHODS:
+        return 1.0
+    given = profile.match_share if profile is not None else None
+    return CHARACTERS[kind].match_share if given is None else given
 
 
 _WORDS = (

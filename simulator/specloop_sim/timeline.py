@@ -33,6 +33,13 @@ class Timeline:
         """Steps `start` to `end` (exclusive), to read or to add to: rows of the four below."""
         return self._table[:, start - self._first : end - self._first]
 
+    def add_prompt(self, step: int, context: int, tokens: int, yielded: int) -> None:
+        """Add a prompt's share of one step; single cells, which are cheaper than slices of one."""
+        place = step - self._first
+        self._table[0, place] += context
+        self._table[2, place] += tokens
+        self._table[3, place] += yielded
+
     def context(self, start: int, end: int) -> Array:
         """Tokens of context, with the prompts that are being computed."""
         return self._table[0, start - self._first : end - self._first]
@@ -40,10 +47,6 @@ class Timeline:
     def decoding(self, start: int, end: int) -> Array:
         """Requests that decode."""
         return self._table[1, start - self._first : end - self._first]
-
-    def tokens(self, start: int, end: int) -> Array:
-        """Tokens computed: prompts, decoding requests, drafts to verify."""
-        return self._table[2, start - self._first : end - self._first]
 
     def yielded(self, start: int, end: int) -> Array:
         """Tokens that come out or are computed for good: answers, and prompts in the step that completes them."""

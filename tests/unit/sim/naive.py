@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from specloop_policy.cost import LineStepTimes
 from specloop_policy.ladder import Level
 from specloop_sim.course import Course, Drafting, course_of
 from specloop_sim.profile import Profile
@@ -81,6 +82,7 @@ def step(profile: Profile, level: Level, jobs: list[Job]) -> float:
 def seconds(profile: Profile, level: Level, context: float, decoding: float, tokens: float) -> float:
     """A step by the lines of the profile, written out."""
     times = profile.times
+    assert isinstance(times, LineStepTimes)
     verify = times.target.seconds(context, tokens)
     if level.drafter is None:
         return verify + times.overhead_seconds

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from specloop_policy.cost import Load, tokens_per_step
+from specloop_policy.cost import LineStepTimes, Load, tokens_per_step
 from specloop_policy.ladder import Level
 from specloop_sim.engine import Draining, EngineModel, Refused, TooLong
 from specloop_sim.profile import Profile
@@ -46,6 +46,7 @@ def test_the_first_token_comes_when_the_prompt_is_computed() -> None:
     room = SMALL.prefill_tokens_per_step
     prompt = room * 5 // 2
     (done,) = run(EngineModel(SMALL), [one(arrival=3.0, prompt=prompt, output=1)])
+    assert isinstance(SMALL.times, LineStepTimes)
     line, overhead = SMALL.times.target, SMALL.times.overhead_seconds
     expected = sum(line.seconds(prompt, tokens) + overhead for tokens in (room, room, room // 2))
     assert done.ttft_seconds == pytest.approx(expected)

@@ -15,7 +15,7 @@ def requests_of(kind: Kind, method: Method, tokens: int) -> NDArray[np.float64]:
     """Survival by position of evenly spaced requests, easiest first."""
     share = match_share(kind, method)
     spread = Spread(survival(kind, method, 0.0, tokens), share, CHARACTERS[kind].spread_shape)
-    return np.array([spread.survival(one) for one in SHARES])
+    return np.array([spread.survival(spread.place(one)) for one in SHARES])
 
 
 def test_more_numbers_begin_with_the_same_ones() -> None:

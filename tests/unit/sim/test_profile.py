@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from specloop_policy.cost import Load, level_cost, tokens_per_step
+from specloop_policy.cost import LineStepTimes, Load, level_cost, tokens_per_step
 from specloop_policy.ladder import DISABLED, Level, Method
-from specloop_sim.profile import PROFILES, Profile, StepTimer, UnknownProfile, derived_line, profile_named
+from specloop_sim.profile import PROFILES, Profile, UnknownProfile, derived_line, profile_named
 from specloop_sim.text import Kind, match_share, survival
 from tests.unit.sim.levels import DRAFT, EAGLE, EAGLE_K3, K3, K5, LARGE, NGRAM, SMALL
 
@@ -44,11 +44,12 @@ def test_a_draft_model_at_live_k_0_still_runs_one_pass() -> None:
     """Seen on vLLM 0.32.0; reports say 4 to 18 % slower than truly off (vLLM issue 53420)."""
     rows = np.array([[CONTEXT], [1.0], [1.0], [0.0]])
     off = LARGE.timer(DISABLED).seconds(rows)[0]
-    parked = StepTimer(LARGE.times, Level("parked", DRAFT, 0)).seconds(rows)[0]
+    parked = LARGE.timer(Level("parked", DRAFT, 0)).seconds(rows)[0]
     assert 1.04 <= parked / off <= 1.18
 
 
 def test_the_derivation_gives_the_line_that_was_fitted_for_8b() -> None:
+    assert isinstance(SMALL.times, LineStepTimes)
     derived, fitted = derived_line(8.03e9, 131_072.0, gpus=1, constant=0.0), SMALL.times.target
     assert derived.constant == pytest.approx(fitted.constant, rel=0.01)
     assert derived.per_token == pytest.approx(fitted.per_token, rel=0.01)

@@ -1,0 +1,113 @@
+"""Answers of commands as reports to look at (`--report`)."""
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+
+from specloop_cli.output import document
+from specloop_cli.scene import Scene
+from specloop_cli.simulated import compares_by, compares_why, replicas, simulated
+from specloop_policy.acceptance import Interval
+from specloop_policy.ladder import Ladder
+from specloop_policy.policy import Policy
+from specloop_sim.contest import Entrant
+from specloop_sim.figures import Stretch
+from specloop_sim.looks import Look, hot_above
+from specloop_sim.report.model import Contender, Event, Kind, Limit, Phase, Point, Report, Run, Rung, Stay
+from specloop_sim.simulate import Outcome
+from specloop_sim.traffic import phase_spans
+
+
+def simulation_report(scene: Scene, entrants: Sequence[Entrant], outcomes: Mapping[str, Outcome], best: str) -> Report:
+    """The page of `specloop simulate`."""
+    trace, names = scene.trace, [one.policy.name for one in entrants]
+    return Report(
+        kind=Kind.SIMULATE,
+        title=f"{', '.join(names)} on {scene.title}",
+        seconds=max(one.seconds for one in outcomes.values()),
+        facts=(
+            ("Traffic", f"{scene.title}, {len(trace):,} requests in {trace.seconds:,.0f} s"),
+            ("Workload", f"{scene.workload.name}: {scene.workload.description}"),
+            ("Hardware", f"{scene.profile.name}, {replicas(scene)} of {scene.profile.model}"),
+            ("Seed", str(scene.setup.seed)),
+            ("SpecLoop", version("specloop")),
+        ),
+        simulated=simulated(scene),
+        measured=tuple(f"The trace was repaired: {one}." for one in trace.repairs),
+        unknown=(
+            "How this traffic differs from yours, and the profile from your hardware.",
+            "Temperatures, kinds of text and acceptance, where the workload assumes them.",
+        ),
+        epoch=scene.setup.epoch if scene.dated else None,
+        runs=tuple(policy_run(one.policy, outcomes[one.policy.name]) for one in entrants),
+        contenders=tuple(
+            contender(name, outcome, closed_loop=scene.closed_loop, is_policy=name in names, best=name == best)
+            for name, outcome in outcomes.items()
+        ),
+        compares_by=compares_by(scene.closed_loop),
+        compares_why=compares_why(scene.closed_loop),
+        speed_label="Tokens per second" if scene.closed_loop else "Mean request time, seconds",
+        phases=tuple(Phase(*one) for one in phase_spans(scene.workload, scene.setup.seconds)),
+    )
+
+
+def policy_run(policy: Policy, outcome: Outcome) -> Run:
+    """What a policy saw and did."""
+    return Run(
+        policy=policy.name,
+        ladder=rungs(policy.ladder),
+        acceptance=tuple(point(one.at, one.acceptance) for one in outcome.looks),
+        limits=limits(policy),
+        stays=tuple(Stay(one.start, one.end, one.level.name) for one in outcome.stays),
+        temperature=tuple(point(one.at, one.hot) for one in outcome.looks),
+        temperature_label=f"Requests above temperature {hot_above(policy):g}",
+        load=load(outcome.looks),
+        events=tuple(
+            Event(
+                one.seconds,
+                str(one.decision.action),
+                one.before,
+                one.decision.level or "",
+                one.decision.rule,
+                one.decision.reason,
+            )
+            for one in outcome.decisions
+        ),
+    )
+
+
+def contender(name: str, outcome: Outcome, *, closed_loop: bool, is_policy: bool, best: bool) -> Contender:
+    """A contestant with its figures."""
+    figures: Mapping[str, float] = document(outcome.figures)
+    return Contender(name, figures, is_policy, best, tuple(_speed(one, closed_loop) for one in outcome.stretches))
+
+
+def rungs(ladder: Ladder) -> tuple[Rung, ...]:
+    """A ladder's levels."""
+    return tuple(Rung(level.name, level.tokens) for level in ladder.levels)
+
+
+def point(at: float, interval: Interval | None) -> Point:
+    """A value with its interval."""
+    return Point(at, None) if interval is None else Point(at, interval.value, interval.low, interval.high)
+
+
+def load(looks: Sequence[Look]) -> tuple[Point, ...]:
+    """Requests running per replica."""
+    return tuple(Point(one.at, one.running) for one in looks)
+
+
+def limits(policy: Policy) -> tuple[Limit, ...]:
+    """The policy's limits on acceptance."""
+    found = []
+    for rule in policy.rules:
+        limit = rule.when.acceptance
+        if limit is not None and limit.below_percent is not None:
+            found.append(Limit(f"{rule.name}: below", limit.below_percent / 100.0))
+        if limit is not None and limit.above_percent is not None:
+            found.append(Limit(f"{rule.name}: above", limit.above_percent / 100.0))
+    return tuple(found)
+
+
+def _speed(stretch: Stretch, closed_loop: bool) -> Point:
+    middle = stretch.start + stretch.seconds / 2.0
+    return Point(middle, stretch.output_tokens_per_second if closed_loop else stretch.mean_request_seconds)

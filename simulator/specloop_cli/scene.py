@@ -1,0 +1,221 @@
+"""What a policy is tried on: traffic, hardware and seed, from the options that `simulate` and `sweep` share."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from specloop_cli.errors import InputError, cannot
+from specloop_cli.policy_file import load_policies, title
+from specloop_policy.decision import Inputs
+from specloop_policy.ladder import DISABLED, Drafter, Ladder, Level
+from specloop_policy.model import SpecPolicy
+from specloop_policy.policy import PolicyError, resolve
+from specloop_sim.contest import Entrant
+from specloop_sim.courses import Courses
+from specloop_sim.fleet import Difference, Hardware, Traffic
+from specloop_sim.open_loop import OpenLoop
+from specloop_sim.profile import Profile, UnknownProfile, profile_named
+from specloop_sim.request import Request
+from specloop_sim.simulate import Setup
+from specloop_sim.text import UnknownText, survival
+from specloop_sim.trace import Trace, TraceError, read_trace
+from specloop_sim.trace_columns import ColumnsError, parse_columns
+from specloop_sim.traffic import ConcurrentClients, requests_of, stages_of, synthetic_trace
+from specloop_sim.workload import Workload, WorkloadError, load_workload, shipped_workloads, workload_named
+
+DEFAULT_PROFILE = "4xh100-llama-3.3-70b"
+DEFAULT_WORKLOAD = "steady"
+RUNNING_TOKENS = 5
+"""K of the fleet before a policy without levels: the largest that the field report found useful on prose or structured
+output alike."""
+LIVE_SECONDS = 1.0
+"""From a decision to another K in the engine where no restart is needed: vLLM 0.32.0 took 1 to
+53 ms, and the message has to be sent."""
+WITHOUT_DATES = datetime(2024, 1, 1, tzinfo=UTC)
+"""When traffic without dates begins, for schedules: midnight of a Monday."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked for; None is the default."""
+
+    trace: str | None = None
+    columns: str | None = None
+    workload: str | None = None
+    profile: str | None = None
+    replicas: int = 1
+    seed: int = 1
+    concurrency: int | None = None
+    seconds: float | None = None
+    start: datetime | None = None
+    live: bool = False
+    blind: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Everything that contestants meet alike."""
+
+    trace: Trace
+    synthetic: bool
+    workload: Workload
+    profile: Profile
+    setup: Setup
+    known: Inputs
+    concurrency: int | None
+    requests: Sequence[Request]
+    dated: bool
+    """Whether the traffic says when it was."""
+
+    @property
+    def title(self) -> str:
+        """The traffic's name for people."""
+        return Path(self.trace.name).name
+
+    @property
+    def closed_loop(self) -> bool:
+        """Whether clients wait for answers before they ask again."""
+        return self.concurrency is not None
+
+    def traffic(self) -> Traffic:
+        """The same traffic, anew."""
+        if self.concurrency is None:
+            return OpenLoop(self.requests)
+        return ConcurrentClients(self.trace, self.workload, self.concurrency, self.setup.seed, self.setup.seconds)
+
+
+def set_scene(options: Options) -> Scene:
+    """Read what the options name; raises InputError."""
+    workload = _workload(options.workload)
+    try:
+        trace = _trace(options, workload)
+        requests = requests_of(trace, workload, options.seed) if options.concurrency is None else ()
+    except (TraceError, ColumnsError, WorkloadError) as error:
+        raise InputError(str(error)) from error
+    profile = _profile(options.profile)
+    dated = trace.start is not None or options.start is not None
+    start = options.start or WITHOUT_DATES
+    hardware = Hardware(
+        profile,
+        live_seconds=LIVE_SECONDS if options.live else None,
+        prefix_share=workload.prefix_cache_percent / 100.0,
+        differences=tuple(
+            Difference(one.speed_percent / 100.0, one.acceptance_percent / 100.0, one.startup_seconds)
+            for one in workload.replicas
+        ),
+    )
+    setup = Setup(
+        hardware,
+        Ladder((DISABLED,)),
+        DISABLED,
+        options.replicas,
+        options.seed,
+        trace.seconds if options.concurrency is None else options.seconds or trace.seconds,
+        epoch=trace.start if trace.start is not None and options.start is None else start.timestamp(),
+        courses=Courses(),
+    )
+    known = Inputs(
+        step_times=None if options.blind else profile.times,
+        restart_seconds=hardware.away_seconds(0),
+    )
+    return Scene(trace, options.trace is None, workload, profile, setup, known, options.concurrency, requests, dated)
+
+
+def utc(moment: datetime | None) -> datetime | None:
+    """A moment without a zone is UTC."""
+    return moment if moment is None or moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def entrants(policies: Sequence[tuple[str, SpecPolicy]], scene: Scene) -> list[Entrant]:
+    """Policies made ready for this scene, each with the file that it came from; they act, whatever their mode.
+
+    Raises InputError for a policy that does not fit, or a drafter that cannot be simulated.
+    """
+    return [_entrant(path, policy, scene) for path, policy in policies]
+
+
+def load_all(paths: Sequence[str]) -> list[tuple[str, SpecPolicy]]:
+    """Every policy of these files with the file's name; raises InputError."""
+    if list(paths).count("-") > 1:
+        raise InputError("standard input can be read once: name - once")
+    return [(path, policy) for path in paths for policy in load_policies(path)]
+
+
+def _entrant(path: str, document: SpecPolicy, scene: Scene) -> Entrant:
+    name = document.metadata.name
+    drafter = running_drafter(scene.profile)
+    try:
+        policy = resolve(name, document.spec, drafter, RUNNING_TOKENS, enforce=True)
+        for level in policy.ladder.levels:
+            _check(level, scene)
+    except (PolicyError, UnknownProfile, UnknownText) as error:
+        raise InputError(f"{title(path)}: {name}: {error}") from error
+    return Entrant(policy, policy.ladder.levels[0], document.spec.schedules)
+
+
+def running_drafter(profile: Profile) -> Drafter:
+    """What a fleet of this profile drafts with where a policy does not say."""
+    method = profile.methods()[0]
+    return Drafter("drafter", method, lookup_min=None, lookup_max=None)
+
+
+def _check(level: Level, scene: Scene) -> None:
+    """Raise where the engine model has no figures for a level."""
+    scene.profile.timer(level)
+    if level.drafter is not None:
+        for stage in stages_of(scene.workload, scene.setup.seconds):
+            for kind in stage.kinds:
+                survival(kind, level.drafter.method, 0.0, level.tokens, profile=stage.profile)
+
+
+def _profile(name: str | None) -> Profile:
+    try:
+        return profile_named(name or DEFAULT_PROFILE)
+    except UnknownProfile as error:
+        raise InputError(f"--profile: {error}") from error
+
+
+def _workload(name: str | None) -> Workload:
+    wanted = name or DEFAULT_WORKLOAD
+    try:
+        if wanted in shipped_workloads():
+            return workload_named(wanted)
+        if wanted != "-" and not Path(wanted).exists():
+            known = ", ".join(shipped_workloads())
+            raise InputError(f"--workload: there is no file {wanted}, and no workload of that name; shipped: {known}")
+        return load_workload(_text(wanted), title(wanted))
+    except WorkloadError as error:
+        raise InputError(str(error)) from error
+
+
+def _trace(options: Options, workload: Workload) -> Trace:
+    if options.trace is None:
+        if options.columns is not None:
+            raise InputError("--columns: there is no trace to read columns from; name one with --trace")
+        return synthetic_trace(workload, options.seed)
+    columns = parse_columns(options.columns) if options.columns is not None else None
+    with _opened(options.trace) as stream:
+        trace = read_trace(stream, title(options.trace), columns)
+    return trace if options.seconds is None else trace.cut(options.seconds)
+
+
+def _opened(path: str) -> BinaryIO:
+    if path == "-":
+        return sys.stdin.buffer
+    try:
+        return Path(path).open("rb")
+    except OSError as error:
+        raise cannot("read", path, error) from error
+
+
+def _text(path: str) -> str:
+    with _opened(path) as stream:
+        try:
+            return stream.read().decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{title(path)}: byte {error.start} is not UTF-8: save the file as UTF-8") from error
+        except OSError as error:
+            raise cannot("read", path, error) from error

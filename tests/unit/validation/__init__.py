@@ -1,0 +1,1 @@
+"""The engine model against published figures, and what shows it."""
