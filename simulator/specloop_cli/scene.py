@@ -17,7 +17,8 @@ from specloop_sim.contest import Entrant
 from specloop_sim.courses import Courses
 from specloop_sim.fleet import Difference, Hardware, Traffic
 from specloop_sim.open_loop import OpenLoop
-from specloop_sim.profile import Profile, UnknownProfile, profile_named
+from specloop_sim.profile import PROFILES, Profile, UnknownProfile
+from specloop_sim.profile_file import load_profile
 from specloop_sim.request import Request
 from specloop_sim.simulate import Setup
 from specloop_sim.text import UnknownText, survival
@@ -172,10 +173,15 @@ def _check(level: Level, scene: Scene) -> None:
 
 
 def _profile(name: str | None) -> Profile:
+    wanted = name or DEFAULT_PROFILE
     try:
-        return profile_named(name or DEFAULT_PROFILE)
+        if wanted in PROFILES:
+            return PROFILES[wanted]
+        if wanted != "-" and not Path(wanted).exists():
+            raise InputError(f"--profile: there is no file {wanted}, nor a profile of that name: {', '.join(PROFILES)}")
+        return load_profile(_text(wanted), title(wanted))
     except UnknownProfile as error:
-        raise InputError(f"--profile: {error}") from error
+        raise InputError(str(error)) from error
 
 
 def _workload(name: str | None) -> Workload:
@@ -185,7 +191,7 @@ def _workload(name: str | None) -> Workload:
             return workload_named(wanted)
         if wanted != "-" and not Path(wanted).exists():
             known = ", ".join(shipped_workloads())
-            raise InputError(f"--workload: there is no file {wanted}, and no workload of that name; shipped: {known}")
+            raise InputError(f"--workload: there is no file {wanted}, nor a workload of that name: {known}")
         return load_workload(_text(wanted), title(wanted))
     except WorkloadError as error:
         raise InputError(str(error)) from error

@@ -4,18 +4,19 @@ A workload is a YAML file; docs/reference/workload.md has every field.  The ship
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 from pydantic.alias_generators import to_camel
 
 from specloop_policy.ladder import LOOKUP_METHODS, Method
+from specloop_sim.file_model import BadFile, Fault, Part, read_model
+from specloop_sim.plain_yaml import Where
 from specloop_sim.text import SIMULATED_LOOKUPS, AcceptanceProfile, Kind
-from specloop_sim.workload_yaml import BadYaml, Document, Where, read_document
 
 DEFAULT = "steady"
 """The workload where none is named."""
@@ -25,6 +26,7 @@ MOST_REQUESTS = 20_000_000
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
 Weight = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Table = Annotated[list[Share], Field(min_length=1, max_length=16)]
 Seconds = Annotated[float, Field(gt=0, le=31_536_000, allow_inf_nan=False)]
 Tokens = Annotated[float, Field(ge=1, le=1_000_000, allow_inf_nan=False)]
 LaxKind = Annotated[Kind, Field(strict=False)]
@@ -42,12 +44,6 @@ def _temperature(text: Any) -> Any:
 
 
 Temperature = Annotated[str, BeforeValidator(_temperature)]
-
-
-class Part(BaseModel):
-    """A piece of a workload: frozen, strict, and closed to unknown fields."""
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, strict=True)
 
 
 class Phase(Part):
@@ -76,10 +72,10 @@ class Acceptance(Part):
     """Acceptance that differs from the built-in tables."""
 
     source: str | None = None
-    conditional: dict[LaxMethod, Annotated[list[Share], Field(min_length=1, max_length=16)]] = {}
+    conditional: dict[LaxMethod, Table] = Field(default_factory=dict)
     match_share: Share | None = None
     match_acceptance: Share | None = None
-    factor: dict[LaxMethod, Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)]] = {}
+    factor: dict[LaxMethod, Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)]] = Field(default_factory=dict)
     by_temperature: bool = True
 
     @model_validator(mode="after")
@@ -144,24 +140,18 @@ class Workload(Part):
     description: str = ""
     source: str = ""
     phases: Annotated[list[Phase], Field(min_length=1, max_length=100)]
-    acceptance: dict[Name, Acceptance] = {}
+    acceptance: dict[Name, Acceptance] = Field(default_factory=dict)
     traffic: Traffic | None = None
     prefix_cache_percent: Annotated[float, Field(ge=0, le=100)] = 0.0
-    replicas: Annotated[list[Replica], Field(max_length=1000)] = []
+    replicas: Annotated[list[Replica], Field(default_factory=list, max_length=1000)]
 
 
 def load_workload(text: str, name: str) -> Workload:
     """The workload in a text; `name` is the file's, for errors.  Raises WorkloadError in one line."""
     try:
-        document = read_document(text)
-    except BadYaml as error:
-        raise WorkloadError(f"{name}:{error.line}: {error}") from None
-    if not isinstance(document.data, dict):
-        raise WorkloadError(f"{name}:1: this is no workload; it begins with name: and has a list of phases:")
-    workload, faults = _judge(document.data)
-    if workload is None or faults:
-        raise WorkloadError(_line(name, document, sorted(faults, key=lambda fault: document.line(fault[0]))))
-    return workload
+        return read_model(text, name, Workload, "workload", _contradictions)
+    except BadFile as error:
+        raise WorkloadError(str(error)) from None
 
 
 def shipped_workloads() -> tuple[str, ...]:
@@ -177,18 +167,6 @@ def workload_named(name: str) -> Workload:
         raise WorkloadError(f"no workload is called {name!r}; there are {', '.join(shipped_workloads())}")
     file = f"{name}.yaml"
     return load_workload((files("specloop_sim") / "workloads" / file).read_text(encoding="utf-8"), file)
-
-
-Fault = tuple[Where, str]
-
-
-def _judge(data: Any) -> tuple[Workload | None, list[Fault]]:
-    """The workload that the data is, or at least one fault."""
-    try:
-        workload = Workload.model_validate(data)
-    except ValidationError as error:
-        return None, [_described(one) for one in error.errors()]
-    return workload, list(_contradictions(workload))
 
 
 def _contradictions(workload: Workload) -> Iterator[Fault]:
@@ -239,34 +217,3 @@ def _falling(phases: list[Phase]) -> Iterator[Fault]:
             if start is not None and start <= before:
                 yield ("phases", place, to_camel(name)), f"{start:g} is not after {before:g}; phases stand in order"
             before = before if start is None else start
-
-
-_PARTS: Mapping[Any, type[Part]] = {
-    "phases": Phase,
-    "acceptance": Acceptance,
-    "traffic": Traffic,
-    "replicas": Replica,
-}
-
-
-def _described(error: Any) -> Fault:
-    """What pydantic found wrong, with its place in the file."""
-    where = tuple(key for key in error["loc"] if key != "[key]")
-    message = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    if error["type"] == "extra_forbidden":
-        part = _PARTS[where[0]] if len(where) > 1 else Workload
-        fields = ", ".join(to_camel(name) for name in part.model_fields)
-        return where, f"unknown field; fields here: {fields}"
-    if error["type"] == "missing":
-        return where, "is missing; add it"
-    if error["type"] == "string_pattern_mismatch":
-        return where, "is not a name: lower-case letters, digits and dashes"
-    return where, message if error["type"] == "value_error" else f"must be {message}"
-
-
-def _line(name: str, document: Document, faults: list[Fault]) -> str:
-    where, message = faults[0]
-    field = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in where).removeprefix(".")
-    rest = f"; and {len(faults) - 1} more" if len(faults) > 1 else ""
-    line = f"{name}:{document.line(where)}: {field}{': ' if field else ''}{message}{rest}"
-    return "".join(letter if letter.isprintable() else "?" for letter in line)

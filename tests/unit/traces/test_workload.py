@@ -44,7 +44,7 @@ def test_a_profile_is_handed_to_the_engine_model_as_written() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "x.yaml:1: this is no workload; it begins with name: and has a list of phases:"),
+        ("", "x.yaml:1: this is no workload; one has name, phases"),
         ("- a\n", "x.yaml:1: this is no workload"),
         ("a: [\n", "x.yaml:2: not YAML"),
         ("name: x\n", "x.yaml:1: phases: is missing"),
