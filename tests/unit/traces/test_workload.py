@@ -77,7 +77,7 @@ def test_a_profile_is_handed_to_the_engine_model_as_written() -> None:
         ("a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
             f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]\n" for old, new in ("ab", "bc", "cd", "de")
         ), "more than 10,000 values, aliases written out"),
-        ('name: x\n"a\\e[2J": 1\n', "x.yaml:1: phases: is missing; add it; and 1 more"),
+        ('name: x\n"a\\e[2J": 1\n', "unknown field; fields here: name, description"),
     ],
 )  # fmt: skip
 def test_everything_else_is_refused_in_one_line_with_its_place(text: str, message: str) -> None:
