@@ -5,21 +5,24 @@ same windows and the same decisions run on a virtual clock.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
 from specloop_cli import demo_traffic
 from specloop_cli.errors import InputError
-from specloop_cli.output import Format, console, document, print_document
+from specloop_cli.output import Format, console, document, print_document, refuse_existing, write_file
 from specloop_cli.policy_file import load_policy
+from specloop_cli.reports import demo_report, policy_run
 from specloop_policy.decision import Inputs
 from specloop_policy.policy import Policy, PolicyError, resolve
 from specloop_sim.fleet import Hardware
 from specloop_sim.phases import ClosedLoop, Phase, phase_at, total_seconds
 from specloop_sim.profile import Profile, UnknownProfile, profile_named
+from specloop_sim.report.model import Report
 from specloop_sim.simulate import Outcome, Setup, simulate
 from specloop_sim.text import UnknownText
 
@@ -32,15 +35,33 @@ HEADINGS = {
 }
 
 
-def run(policy_file: str | None, phases: str | None, seed: int, fast: bool, output: Format) -> int:
+def run(
+    policy_file: str | None,
+    phases: str | None,
+    seed: int,
+    output: Format,
+    *,
+    fast: bool,
+    report: str | None,
+    force: bool,
+) -> int:
     """Run the demo; 0 when it ran to its end."""
+    page = Path(report) if report is not None else None
+    refuse_existing(page, force=force)
     chosen = demo_traffic.phases_named(phases)
     policy = read_policy(policy_file)
+
+    def write(told: Callable[[], Report]) -> None:
+        if page is not None:
+            from specloop_sim.report.page import render
+
+            write_file(page, render(told()), force=force)
+
     if fast:
-        return run_fast(policy, chosen, seed, output)
+        return run_fast(policy, chosen, seed, output, write)
     from specloop_cli import demo_live
 
-    return demo_live.run(policy, chosen, seed, output)
+    return demo_live.run(policy, chosen, seed, output, write)
 
 
 def read_policy(policy_file: str | None) -> Policy:
@@ -64,7 +85,9 @@ def setup(policy: Policy, profile: Profile, phases: Sequence[Phase], seed: int) 
     )
 
 
-def run_fast(policy: Policy, phases: Sequence[Phase], seed: int, output: Format) -> int:
+def run_fast(
+    policy: Policy, phases: Sequence[Phase], seed: int, output: Format, write: Callable[[Callable[[], Report]], None]
+) -> int:
     """The demo on the virtual clock, with `disabled` on the same traffic beside it."""
     began = time.perf_counter()
     profile = profile_named(demo_traffic.PROFILE)
@@ -78,6 +101,18 @@ def run_fast(policy: Policy, phases: Sequence[Phase], seed: int, output: Format)
     except (UnknownProfile, UnknownText) as error:
         raise InputError(f"{policy.name}: {error}") from error
     answer = _answer(policy, phases, seed, outcomes, time.perf_counter() - began)
+    own = outcomes[policy.name]
+    write(
+        lambda: demo_report(
+            policy,
+            policy_run(policy, own.looks, own.stays, own.decisions),
+            phases,
+            seed,
+            ("Engines, traffic and time are simulated.", "Decisions are taken by the code that runs live."),
+            (),
+            outcomes,
+        )
+    )
     if output is Format.JSON:
         print_document(answer)
     else:

@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
@@ -24,6 +24,7 @@ from specloop_cli import demo_traffic
 from specloop_cli.demo_clients import Clients
 from specloop_cli.errors import InputError
 from specloop_cli.output import Format, console, print_document
+from specloop_cli.reports import demo_report, policy_run
 from specloop_control.clock import FastClock, every
 from specloop_control.process import EngineGone, EngineSlow, EngineSpec, Output, ProcessActuator
 from specloop_control.scrape import Scraper
@@ -36,8 +37,12 @@ from specloop_policy.ladder import Level
 from specloop_policy.observation import Outcome
 from specloop_policy.policy import Policy
 from specloop_policy.rollout import Limits
+from specloop_sim.looks import Looks
+from specloop_sim.loop import Decided
 from specloop_sim.phases import Phase, phase_at, total_seconds
 from specloop_sim.profile import profile_named
+from specloop_sim.report.model import Report
+from specloop_sim.simulate import stays
 
 SPEED = 20.0
 """Servers' seconds per second of the wall: half an hour of traffic in a minute and a half."""
@@ -50,10 +55,16 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end the demo, servers and all; a second one does not wait for servers to end politely."""
 
 
-def run(policy: Policy, phases: Sequence[Phase], seed: int, output: Format) -> int:
-    """Run the demo to its end, or until it is told to end; nothing is left running."""
+def run(
+    policy: Policy, phases: Sequence[Phase], seed: int, output: Format, write: Callable[[Callable[[], Report]], None]
+) -> int:
+    """Run the demo to its end, or until it is told to end; nothing is left running.
+
+    `write` is given what makes the report, at the end.
+    """
+    demo = Demo(policy, phases, seed, output)
     try:
-        code = asyncio.run(_run_until_told(Demo(policy, phases, seed, output)))
+        code = asyncio.run(_run_until_told(demo))
     except ConfigurationError as error:
         raise InputError(f"{policy.name}: {error}") from error
     except (EngineGone, EngineSlow) as error:
@@ -63,6 +74,8 @@ def run(policy: Policy, phases: Sequence[Phase], seed: int, output: Format) -> i
         ) from error
     if code:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # told to end, and ending: once more says nothing new
+    else:
+        write(demo.report)
     return code
 
 
@@ -94,6 +107,7 @@ class _Seen:
     phases: Sequence[Phase]
     tell: Callable[[str], None]
     last: Decision | None = None
+    decisions: list[Decided] = field(default_factory=list)
     changes: list[dict[str, Any]] = field(default_factory=list)
 
     def decided(self, now: float, decision: Decision, before: str | None) -> None:
@@ -102,6 +116,7 @@ class _Seen:
         if not decision.changes_level:
             return
         seconds = now - self.started
+        self.decisions.append(Decided(seconds, before or "", decision))
         change = {
             "policy": self.policy.name,
             "seconds": round(seconds, 1),
@@ -129,6 +144,7 @@ class Demo:
         self._clock = FastClock(self._epoch, SPEED)
         self._out = console(stderr=output is Format.JSON)
         self._seen = _Seen(policy, self._epoch, phases, self._tell)
+        self._looks = Looks(policy)
 
     def _tell(self, line: str) -> None:
         self._out.print(line)
@@ -152,6 +168,22 @@ class Demo:
         if self._output is Format.JSON:
             print_document(self._answer(time.perf_counter() - began, answered))
         return 0
+
+    def report(self) -> Report:
+        """The page that tells of it."""
+        started = self._seen.started
+        looks = [replace(one, at=one.at - started) for one in self._looks.finish()]
+        ladder, seconds = self._policy.ladder, total_seconds(self._phases)
+        stayed = stays(ladder, ladder.levels[0], self._seen.decisions, seconds)
+        return demo_report(
+            self._policy,
+            policy_run(self._policy, looks, stayed, self._seen.decisions),
+            self._phases,
+            self._seed,
+            ("Engines are simulated.",),
+            ("HTTP, metric pages, restarts of processes and decisions are real.",),
+            {},
+        )
 
     def _announce(self) -> None:
         names = ", ".join(one.name for one in self._phases)
@@ -190,10 +222,15 @@ class Demo:
         controller = Controller(self._policy, scraper, actuator, lambda now: inputs, self._seen)
         clients = Clients(actuator, self._phase, self._seed)
         clock, interval = self._clock, self._policy.interval_seconds
+
+        async def tick() -> None:
+            self._looks.see(scraper.windows(), actuator.workload().level)
+            await controller.tick(clock.now())
+
         parts = (
             every(interval, scraper.poll, clock),
             clients.keep_going(),
-            every(interval, lambda: controller.tick(clock.now()), clock),
+            every(interval, tick, clock),
             self._show(scraper, actuator, clients),
         )
         tasks = [asyncio.create_task(part) for part in parts]

@@ -8,6 +8,7 @@ InputError where the input is wrong; `main` turns that, Ctrl-C and a closed pipe
 import os
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ import typer
 
 from specloop_cli.errors import InputError, one_line
 from specloop_cli.output import Format
+from specloop_policy.ladder import Method
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -32,6 +34,10 @@ app = typer.Typer(
 
 Output = Annotated[Format, typer.Option("--output", "-o", help="Text for people, or one JSON document.")]
 PolicyFile = Annotated[str, typer.Option("--policy", "-p", metavar="FILE", help="A SpecPolicy; - is standard input.")]
+Policies = Annotated[
+    list[str], typer.Option("--policy", "-p", metavar="FILE", help="A SpecPolicy; may be given several times.")
+]
+Report = Annotated[str | None, typer.Option("--report", metavar="OUT.html", help="Write a page to look at.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist already.")]
 Seed = Annotated[int, typer.Option("--seed", help="The same seed gives the same bytes.")]
 
@@ -95,6 +101,129 @@ def explain(
 
 
 @app.command()
+def simulate(
+    policy: Policies,
+    trace: Annotated[
+        str | None, typer.Option("--trace", metavar="FILE", help="Requests, CSV or JSON lines; - is standard input.")
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option("--columns", metavar="NAMES", help="time=NAME,input=NAME,output=NAME,unit=s|ms|us."),
+    ] = None,
+    workload: Annotated[
+        str | None,
+        typer.Option("--workload", metavar="NAME|FILE", help="What a trace does not say; by default steady."),
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option("--profile", metavar="NAME|FILE", help="Model and hardware to simulate.")
+    ] = None,
+    replicas: Annotated[int, typer.Option("--replicas", metavar="N", min=1, max=1000)] = 1,
+    concurrency: Annotated[
+        int | None,
+        typer.Option("--concurrency", metavar="N", min=1, max=100_000, help="So many clients that wait for answers."),
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", metavar="S", min=1, help="Only the first seconds of the traffic.")
+    ] = None,
+    start: Annotated[
+        datetime | None,
+        typer.Option("--start", metavar="TIME", help="When the traffic begins, UTC, for schedules."),
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="K changes without a restart within a drafter.")] = False,
+    blind: Annotated[
+        bool, typer.Option("--without-step-times", help="As a fleet that nobody has calibrated: the gain is unknown.")
+    ] = False,
+    report: Report = None,
+    force: Force = False,
+    seed: Seed = 1,
+    output: Output = Format.TEXT,
+) -> int:
+    """Say what policies would have done on this traffic, beside every level that stays."""
+    from specloop_cli import scene, simulate
+
+    options = scene.Options(
+        trace, columns, workload, profile, replicas, seed, concurrency, seconds, scene.utc(start), live, blind
+    )
+    return simulate.run(policy, options, report, force, output)
+
+
+@app.command()
+def sweep(
+    policy: PolicyFile,
+    trace: Annotated[
+        list[str] | None,
+        typer.Option("--trace", metavar="FILE", help="Requests, CSV or JSON lines; may be given several times."),
+    ] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option("--vary", metavar="PATH=VALUES", help="A field with LOW..HIGH[:STEP] or A,B,C; may be repeated."),
+    ] = None,
+    trials: Annotated[
+        int | None,
+        typer.Option("--trials", metavar="N", min=1, max=1_000_000, help="Candidates to try; 100 by default."),
+    ] = None,
+    grid: Annotated[bool, typer.Option("--grid", help="All combinations; with --trials some of them, by lot.")] = False,
+    hold_out: Annotated[
+        bool, typer.Option("--hold-out", help="Fit to all traces but the last, and judge the best one there.")
+    ] = False,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", metavar="N", min=1, max=256, help="Processes; by default one a core.")
+    ] = None,
+    study: Annotated[
+        str | None, typer.Option("--study", metavar="FILE", help="Keep what is found out here, and go on from it.")
+    ] = None,
+    out: Annotated[str | None, typer.Option("--out", metavar="BEST.yaml", help="Write the best policy out.")] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option("--columns", metavar="NAMES", help="time=NAME,input=NAME,output=NAME,unit=s|ms|us."),
+    ] = None,
+    workload: Annotated[
+        str | None,
+        typer.Option("--workload", metavar="NAME|FILE", help="What a trace does not say; by default steady."),
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option("--profile", metavar="NAME|FILE", help="Model and hardware to simulate.")
+    ] = None,
+    replicas: Annotated[int, typer.Option("--replicas", metavar="N", min=1, max=1000)] = 1,
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", metavar="S", min=1, help="Only the first seconds of the traffic.")
+    ] = None,
+    start: Annotated[
+        datetime | None,
+        typer.Option("--start", metavar="TIME", help="When the traffic begins, UTC, for schedules."),
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="K changes without a restart within a drafter.")] = False,
+    blind: Annotated[
+        bool, typer.Option("--without-step-times", help="As a fleet that nobody has calibrated: the gain is unknown.")
+    ] = False,
+    report: Report = None,
+    force: Force = False,
+    seed: Seed = 1,
+    output: Output = Format.TEXT,
+) -> int:
+    """Find the parameters of a policy that would have done better on this traffic; interrupted, it goes on."""
+    from specloop_cli import scene, sweep
+
+    options = scene.Options(
+        None, columns, workload, profile, replicas, seed, None, seconds, scene.utc(start), live, blind
+    )
+    asked = sweep.Asked(
+        policy,
+        tuple(trace or ()),
+        tuple(vary or ()),
+        trials,
+        grid,
+        hold_out,
+        jobs or len(os.sched_getaffinity(0)),
+        study,
+        out,
+        report,
+        force,
+    )
+    return sweep.run(asked, options, output)
+
+
+@app.command()
 def demo(
     policy: Annotated[
         str | None, typer.Option("--policy", "-p", metavar="FILE", help="Another policy than the demo's own.")
@@ -104,13 +233,15 @@ def demo(
         typer.Option("--phases", metavar="NAME,...", help="structured, prose, hot, heavy, structured-again."),
     ] = None,
     fast: Annotated[bool, typer.Option("--fast", help="On a virtual clock, in seconds.")] = False,
+    report: Report = None,
+    force: Force = False,
     seed: Seed = 1,
     output: Output = Format.TEXT,
 ) -> int:
     """Run the whole loop on this machine, round three simulated vLLM servers."""
     from specloop_cli import demo
 
-    return demo.run(policy, phases, seed, fast, output)
+    return demo.run(policy, phases, seed, output, fast=fast, report=report, force=force)
 
 
 @app.command(context_settings={"allow_interspersed_args": False})
@@ -134,6 +265,68 @@ def local(
     from specloop_cli import local
 
     return local.run(policy, command, recommend=recommend, drain_seconds=drain, start_seconds=start, output=output)
+
+
+@app.command()
+def record(
+    prometheus: Annotated[str, typer.Option("--prometheus", metavar="URL", help="Address of the Prometheus.")],
+    out: Annotated[str, typer.Option("--out", metavar="FILE", help="The recording.")],
+    start: Annotated[
+        str | None, typer.Option("--start", metavar="T", help="2026-07-01T12:00:00Z, seconds since 1970, or now-6h.")
+    ] = None,
+    end: Annotated[str | None, typer.Option("--end", metavar="T", help="The same; now by default.")] = None,
+    last: Annotated[
+        str | None, typer.Option("--last", metavar="SPAN", help="7d, 6h or 1h30m up to the end; 7d by default.")
+    ] = None,
+    namespace: Annotated[str | None, typer.Option("--namespace", metavar="N", help="Only pods of this one.")] = None,
+    match: Annotated[
+        list[str] | None, typer.Option("--match", metavar='LABEL="X"', help="Only series that match; repeatable.")
+    ] = None,
+    pod_label: Annotated[str, typer.Option("--pod-label", metavar="LABEL", help="Label that names the pod.")] = "pod",
+    namespace_label: Annotated[
+        str, typer.Option("--namespace-label", metavar="LABEL", help="Label that names its namespace.")
+    ] = "namespace",
+    prefix: Annotated[str, typer.Option("--prefix", help="What the names of vLLM's series begin with.")] = "vllm:",
+    token_file: Annotated[
+        str | None, typer.Option("--token-file", metavar="FILE", help="File with a bearer token.")
+    ] = None,
+    lag: Annotated[
+        float, typer.Option("--lag", metavar="SECONDS", min=0, help="Longest scrape time-out; newer data may lack.")
+    ] = 10.0,
+    max_bytes: Annotated[
+        int | None, typer.Option("--max-bytes", metavar="BYTES", min=1, help="Stop at this size; 2 GB by default.")
+    ] = None,
+    force: Force = False,
+    output: Output = Format.TEXT,
+) -> int:
+    """Record what a Prometheus has of an engine's pods into one file, for replay; interrupted, it goes on."""
+    from specloop_cli import record
+
+    asked = record.Asked(prometheus, namespace, match or [], pod_label, namespace_label, prefix, token_file, lag)
+    times = record.Times(start, end, last)
+    return record.run(asked, times, out, force=force, max_bytes=max_bytes, output=output)
+
+
+@app.command()
+def replay(
+    recording: Annotated[str, typer.Argument(metavar="RECORDING", help="A file that specloop record wrote.")],
+    policy: Policies,
+    level: Annotated[
+        list[str] | None,
+        typer.Option("--level", metavar="[TIME=]NAME", help="What ran from then on, where K alone does not say."),
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option("--profile", metavar="NAME", help="Hardware with known step times, for gains.")
+    ] = None,
+    drafter: Annotated[
+        Method, typer.Option("--drafter", metavar="METHOD", help="What drafts where a policy names no levels.")
+    ] = Method.DRAFT_MODEL,
+    output: Output = Format.TEXT,
+) -> int:
+    """Say what policies would have decided on a recorded fleet, when and why, and what cannot be known."""
+    from specloop_cli import replay
+
+    return replay.run(policy, recording, replay.Options(level or (), profile, drafter), output)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -81,6 +81,17 @@ def camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
+def refuse_existing(path: Path | None, *, force: bool) -> None:
+    """Raise InputError where `write_file` would, before the work whose result is to be written there is done."""
+    if path is None or force:
+        return
+    mode = _mode(path)
+    if mode is not None and stat.S_ISREG(mode):
+        raise InputError(f"{path} exists already; use --force to replace it")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"cannot write {path}: there is no folder {path.parent}")
+
+
 def write_file(path: Path, content: str | bytes, *, force: bool = False) -> None:
     """Write a file whole or not at all; an existing one is replaced only with `force`.
 

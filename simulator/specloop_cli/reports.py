@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from itertools import accumulate
 
 from specloop_cli.output import document
 from specloop_cli.scene import Scene
@@ -12,8 +13,11 @@ from specloop_policy.policy import Policy
 from specloop_sim.contest import Entrant
 from specloop_sim.figures import Stretch
 from specloop_sim.looks import Look, hot_above
+from specloop_sim.loop import Decided
+from specloop_sim.phases import Phase as DemoPhase
 from specloop_sim.report.model import Contender, Event, Kind, Limit, Phase, Point, Report, Run, Rung, Stay
 from specloop_sim.simulate import Outcome
+from specloop_sim.simulate import Stay as Stayed
 from specloop_sim.traffic import phase_spans
 
 
@@ -38,29 +42,67 @@ def simulation_report(scene: Scene, entrants: Sequence[Entrant], outcomes: Mappi
             "Temperatures, kinds of text and acceptance, where the workload assumes them.",
         ),
         epoch=scene.setup.epoch if scene.dated else None,
-        runs=tuple(policy_run(one.policy, outcomes[one.policy.name]) for one in entrants),
+        runs=tuple(_run(one.policy, outcomes[one.policy.name]) for one in entrants),
         contenders=tuple(
             contender(name, outcome, closed_loop=scene.closed_loop, is_policy=name in names, best=name == best)
             for name, outcome in outcomes.items()
         ),
-        compares_by=compares_by(scene.closed_loop),
-        compares_why=compares_why(scene.closed_loop),
+        compares_by=compares_by(closed_loop=scene.closed_loop),
+        compares_why=compares_why(closed_loop=scene.closed_loop),
         speed_label="Tokens per second" if scene.closed_loop else "Mean request time, seconds",
         phases=tuple(Phase(*one) for one in phase_spans(scene.workload, scene.setup.seconds)),
     )
 
 
-def policy_run(policy: Policy, outcome: Outcome) -> Run:
+def demo_report(
+    policy: Policy,
+    run: Run,
+    phases: Sequence[DemoPhase],
+    seed: int,
+    simulated: Sequence[str],
+    measured: Sequence[str],
+    outcomes: Mapping[str, Outcome],
+) -> Report:
+    """The page of `specloop demo`; with nothing to compare where the servers were real processes."""
+    ends = list(accumulate(phase.seconds for phase in phases))
+    return Report(
+        kind=Kind.DEMO,
+        title=f"The demo under policy {policy.name}",
+        seconds=ends[-1],
+        facts=(
+            ("Traffic", ", ".join(phase.name for phase in phases)),
+            ("Seed", str(seed)),
+            ("SpecLoop", version("specloop")),
+        ),
+        simulated=tuple(simulated),
+        measured=tuple(measured),
+        runs=(run,),
+        contenders=tuple(
+            contender(name, outcome, closed_loop=True, is_policy=name == policy.name, best=False)
+            for name, outcome in outcomes.items()
+        ),
+        compares_by=compares_by(closed_loop=True),
+        compares_why=compares_why(closed_loop=True),
+        speed_label="Tokens per second",
+        phases=tuple(Phase(phase.name, end - phase.seconds, end) for phase, end in zip(phases, ends, strict=True)),
+    )
+
+
+def _run(policy: Policy, outcome: Outcome) -> Run:
+    return policy_run(policy, outcome.looks, outcome.stays, outcome.decisions)
+
+
+def policy_run(policy: Policy, looks: Sequence[Look], stayed: Sequence[Stayed], decisions: Sequence[Decided]) -> Run:
     """What a policy saw and did."""
     return Run(
         policy=policy.name,
         ladder=rungs(policy.ladder),
-        acceptance=tuple(point(one.at, one.acceptance) for one in outcome.looks),
+        acceptance=tuple(point(one.at, one.acceptance) for one in looks),
         limits=limits(policy),
-        stays=tuple(Stay(one.start, one.end, one.level.name) for one in outcome.stays),
-        temperature=tuple(point(one.at, one.hot) for one in outcome.looks),
+        stays=tuple(Stay(one.start, one.end, one.level.name) for one in stayed),
+        temperature=tuple(point(one.at, one.hot) for one in looks),
         temperature_label=f"Requests above temperature {hot_above(policy):g}",
-        load=load(outcome.looks),
+        load=load(looks),
         events=tuple(
             Event(
                 one.seconds,
@@ -70,7 +112,7 @@ def policy_run(policy: Policy, outcome: Outcome) -> Run:
                 one.decision.rule,
                 one.decision.reason,
             )
-            for one in outcome.decisions
+            for one in decisions
         ),
     )
 

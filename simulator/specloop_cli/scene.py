@@ -91,6 +91,8 @@ class Scene:
 def set_scene(options: Options) -> Scene:
     """Read what the options name; raises InputError."""
     workload = _workload(options.workload)
+    if options.trace is None and options.columns is not None:
+        raise InputError("--columns: there is no trace to read columns from; name one with --trace")
     try:
         trace = _trace(options, workload)
         requests = requests_of(trace, workload, options.seed) if options.concurrency is None else ()
@@ -198,14 +200,24 @@ def _workload(name: str | None) -> Workload:
 
 
 def _trace(options: Options, workload: Workload) -> Trace:
-    if options.trace is None:
-        if options.columns is not None:
-            raise InputError("--columns: there is no trace to read columns from; name one with --trace")
-        return synthetic_trace(workload, options.seed)
-    columns = parse_columns(options.columns) if options.columns is not None else None
-    with _opened(options.trace) as stream:
-        trace = read_trace(stream, title(options.trace), columns)
-    return trace if options.seconds is None else trace.cut(options.seconds)
+    """The trace asked for, or one that the workload makes up; only its first seconds where so asked.
+
+    Clients who wait go through the whole of it, as far as they come in that time.
+    """
+    trace = synthetic_trace(workload, options.seed) if options.trace is None else _read(options.trace, options.columns)
+    return trace if options.seconds is None or options.concurrency is not None else trace.cut(options.seconds)
+
+
+def _read(path: str, named: str | None) -> Trace:
+    try:
+        columns = parse_columns(named) if named is not None else None
+    except ColumnsError as error:
+        raise InputError(f"--columns: {error}") from error
+    with _opened(path) as stream:
+        try:
+            return read_trace(stream, title(path), columns)
+        except OSError as error:
+            raise cannot("read", path, error) from error
 
 
 def _opened(path: str) -> BinaryIO:

@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from specloop_cli.errors import InputError
-from specloop_cli.output import Format, console, document, print_document, write_file
+from specloop_cli.output import Format, console, document, print_document, refuse_existing, write_file
 from specloop_cli.scene import Options, Scene, entrants, load_all, set_scene
 from specloop_cli.simulated import compares_by, compares_why, simulated
 from specloop_sim.contest import BEST, ContestError, Entrant, best_in_hindsight, contest, static_levels
@@ -34,17 +34,19 @@ TOKENS = {"outputTokensPerSecond": "tokens\nper s"}
 def run(policy_files: Sequence[str], options: Options, report: str | None, force: bool, output: Format) -> int:
     """Simulate; 0 when it ran to its end."""
     began = time.perf_counter()
+    page = Path(report) if report is not None else None
+    refuse_existing(page, force=force)
     policies = load_all(policy_files)
     scene = set_scene(options)
     ours = entrants(policies, scene)
     outcomes = run_contest(scene, ours)
     best = best_in_hindsight(outcomes, static_levels(ours), closed_loop=scene.closed_loop)
     answer = _answer(scene, ours, outcomes, best, time.perf_counter() - began)
-    if report is not None:
+    if page is not None:
         from specloop_cli.reports import simulation_report
         from specloop_sim.report.page import render
 
-        write_file(Path(report), render(simulation_report(scene, ours, outcomes, best)), force=force)
+        write_file(page, render(simulation_report(scene, ours, outcomes, best)), force=force)
     if output is Format.JSON:
         print_document(answer)
     else:
@@ -86,7 +88,7 @@ def _answer(
         "seed": scene.setup.seed,
         "wallSeconds": round(wall_seconds, 3),
         "simulated": list(simulated(scene)),
-        "comparesBy": compares_by(scene.closed_loop),
+        "comparesBy": compares_by(closed_loop=scene.closed_loop),
         "contestants": contestants,
         "decisions": [decision for entrant in ours for decision in _decisions(scene, entrant, outcomes)],
     }
@@ -160,7 +162,7 @@ def _compared(scene: Scene, answer: Mapping[str, Any]) -> str:
             and sum((left := {key: one[key] for key in ("refusedRequests", "unfinishedRequests")}).values())
         ]
     )
-    return " ".join((compares_why(scene.closed_loop), *(f"{one}." for one in odd)))
+    return " ".join((compares_why(closed_loop=scene.closed_loop), *(f"{one}." for one in odd)))
 
 
 def number(value: float) -> str:

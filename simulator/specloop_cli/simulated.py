@@ -26,12 +26,12 @@ def simulated(scene: Scene) -> tuple[str, ...]:
     )
 
 
-def compares_by(closed_loop: bool) -> str:
+def compares_by(*, closed_loop: bool) -> str:
     """The figure that contestants are compared by."""
     return "outputTokensPerSecond" if closed_loop else "meanRequestSeconds"
 
 
-def compares_why(closed_loop: bool) -> str:
+def compares_why(*, closed_loop: bool) -> str:
     """Why by this one."""
     if closed_loop:
         return "Clients wait for each answer before they ask again (closed loop), so compare tokens per second."

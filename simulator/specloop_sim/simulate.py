@@ -1,19 +1,16 @@
 """A policy, or a level that stays, on a simulated fleet: the same windows and the same `step` as live."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from specloop_engine.history import History
-from specloop_policy.decision import Decision, Inputs, PolicyState
+from specloop_policy.decision import ActionName, Decision, Inputs
 from specloop_policy.ladder import Ladder, Level
-from specloop_policy.observation import Observation
 from specloop_policy.policy import Policy
-from specloop_policy.rollout import placement
-from specloop_policy.step import level_before, step
 from specloop_sim.courses import Courses
 from specloop_sim.figures import Answers, Figures, Stretch
 from specloop_sim.fleet import Fleet, Hardware, Traffic
-from specloop_sim.looks import Look, Looks
+from specloop_sim.looks import Look
+from specloop_sim.loop import Decided, Glimpse, Loop, glimpse
 
 SLICE_SECONDS = 0.25
 """How often clients look for answers, and a change under way is moved on: a fiftieth of a short request, so that it
@@ -28,6 +25,9 @@ INTERVAL_SECONDS = 15.0
 RUN_OUT_FACTOR = 5.0
 """How many times its own length a trace may take until its last answer: a fleet that is slower than that has failed,
 and what it did not answer is counted."""
+
+
+Witness = Callable[[Glimpse, Mapping[str, str] | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +45,6 @@ class Setup:
     epoch: float = 0.0
     """Seconds since the epoch at the start."""
     courses: Courses | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """A decision that changed something, `seconds` after the start."""
-
-    seconds: float
-    before: str
-    decision: Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +73,21 @@ class Outcome:
 
 
 def simulate(
-    setup: Setup, traffic: Traffic, policy: Policy | None = None, inputs: Callable[[float], Inputs] | None = None
+    setup: Setup,
+    traffic: Traffic,
+    policy: Policy | None = None,
+    inputs: Callable[[float], Inputs] | None = None,
+    *,
+    witness: Witness | None = None,
 ) -> Outcome:
     """Run a contestant; without a policy the level stays as it is.
 
     `inputs` gives what a decision may depend on beside the windows, by seconds since the epoch.  Closed-loop traffic
-    ends after its time; after an open-loop trace the fleet answers what is left, so that all contestants answer the same.
+    ends after its time; after an open-loop trace the fleet answers what is left, so that all answer the same.
+    `witness` is told at every tick what a policy saw and the levels that it asked for, if any.
     """
     fleet = Fleet(setup.hardware, setup.ladder, setup.level, setup.replicas, setup.seed, setup.courses)
-    loop = _Loop(policy, fleet, setup.epoch, inputs or (lambda now: Inputs())) if policy is not None else None
+    loop = Loop(policy, setup.epoch, inputs or (lambda now: Inputs())) if policy is not None else None
     answers = Answers()
     interval = policy.interval_seconds if policy is not None else INTERVAL_SECONDS
     ticks = 1
@@ -106,7 +103,7 @@ def simulate(
         if until == tick:
             ticks += 1
             if loop is not None:
-                loop.tick()
+                _tick(loop, fleet, setup.epoch, witness)
     decisions = loop.decisions if loop is not None else []
     seconds = max(fleet.now, SLICE_SECONDS)
     return Outcome(
@@ -114,10 +111,20 @@ def simulate(
         seconds,
         answers.stretches(seconds),
         decisions,
-        _stays(setup, decisions, seconds),
-        loop.seen() if loop is not None else [],
+        stays(setup.ladder, setup.level, decisions, seconds),
+        loop.looks() if loop is not None else [],
         loop.ticks if loop is not None else [],
     )
+
+
+def _tick(loop: Loop, fleet: Fleet, epoch: float, witness: Witness | None) -> None:
+    """Observe, decide, act."""
+    seen = glimpse(fleet, epoch)
+    wanted = loop.tick(seen)
+    if witness is not None:
+        witness(seen, wanted)
+    if wanted is not None:
+        fleet.apply(wanted)
 
 
 def _next(fleet: Fleet, traffic: Traffic) -> float:
@@ -131,61 +138,13 @@ def _next(fleet: Fleet, traffic: Traffic) -> float:
     return (int(fleet.now / slice_seconds + 1e-6) + 1) * slice_seconds
 
 
-def _stays(setup: Setup, decisions: list[Decided], seconds: float) -> list[Stay]:
-    """Levels over time; a probe is no stay, for it is one replica's."""
-    stays = [Stay(0.0, seconds, setup.level)]
+def stays(ladder: Ladder, first: Level, decisions: Iterable[Decided], seconds: float) -> list[Stay]:
+    """The fleet's levels over time; a probe is no stay, for it is one replica's."""
+    found = [Stay(0.0, seconds, first)]
     for one in decisions:
-        level = setup.ladder.find(one.decision.level)
-        if level is None or level == stays[-1].level or one.decision.action == "Probe":
+        level = ladder.find(one.decision.level)
+        if level is None or level == found[-1].level or one.decision.action is ActionName.PROBE:
             continue
-        stays[-1] = replace(stays[-1], end=one.seconds)
-        stays.append(Stay(one.seconds, seconds, level))
-    return stays
-
-
-class _Loop:
-    """The loop round a simulated fleet."""
-
-    def __init__(self, policy: Policy, fleet: Fleet, epoch: float, inputs: Callable[[float], Inputs]) -> None:
-        self._policy = policy
-        self._fleet = fleet
-        self._epoch = epoch
-        self._inputs = inputs
-        self._history = History(policy.signals.window_seconds, 2 * policy.signals.max_evidence_seconds)
-        self._state = PolicyState()
-        self._looks = Looks(policy)
-        self.decisions: list[Decided] = []
-        self.ticks: list[tuple[float, Decision]] = []
-
-    def tick(self) -> None:
-        """Scrape every replica, and decide when no change is under way."""
-        fleet, seconds = self._fleet, self._fleet.now
-        now = self._epoch + seconds
-        self._scrape(now)
-        windows = self._history.windows()
-        self._looks.see(windows, fleet.workload().level)
-        if fleet.changing:
-            return
-        before = self._state
-        observation = Observation(windows, fleet.workload())
-        decision, self._state = step(self._policy, self._state, observation, self._inputs(now), now)
-        self.ticks.append((seconds, decision))
-        if decision.changes_level and self._state.level is not None:
-            self.decisions.append(Decided(seconds, level_before(before, observation, decision) or "", decision))
-            probed = self._state.probe.level if self._state.probe is not None else None
-            fleet.apply(placement(fleet.pods(), self._state.level, probed))
-
-    def seen(self) -> list[Look]:
-        """What the policy saw, in seconds after the start."""
-        return [replace(one, at=one.at - self._epoch) for one in self._looks.finish()]
-
-    def _scrape(self, now: float) -> None:
-        fleet = self._fleet
-        for replica in fleet.replicas:
-            if not replica.serves(fleet.now):
-                self._history.miss(replica.name, now)
-                continue
-            sample = replica.engine.sample(fleet.now)
-            start = self._epoch + replica.engine.started
-            level = replica.level
-            self._history.add(replica.name, replace(sample, at=now, process_start=start), level.name, level.tokens)
+        found[-1] = replace(found[-1], end=one.seconds)
+        found.append(Stay(one.seconds, seconds, level))
+    return found
