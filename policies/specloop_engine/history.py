@@ -39,6 +39,8 @@ class _Track:
     """When the pod was last looked at."""
     scrapes: list[_Scrape] = field(default_factory=list)
     """Of the window that is being filled, its start included."""
+    flawed: bool = False
+    """Whether its start is no use as one."""
     level: str = ""
     windows: list[Window] = field(default_factory=list)
 
@@ -54,6 +56,13 @@ class History:
         self._keep_seconds = keep_seconds
         self._tracks: dict[str, _Track] = {}
         self._latest = -math.inf
+        self._sorted: tuple[Window, ...] | None = None
+        """All windows that are kept, oldest first, as long as they stay the same."""
+
+    @property
+    def keep_seconds(self) -> float:
+        """How long a window is kept after its end."""
+        return self._keep_seconds
 
     def add(self, pod: str, sample: Sample, level: str = "", tokens: int | None = None) -> None:
         """Take a pod's sample; `level` names what it runs ("" unknown), `tokens` is that level's K where known.
@@ -64,10 +73,11 @@ class History:
         if track is None:
             return
         at_edge = sample.at >= self._edge(track.start)
-        if track.scrapes and not at_edge and flaw(track.scrapes[0].sample) and not flaw(sample):
+        if track.scrapes and not at_edge and track.flawed and not flaw(sample):
             track.scrapes.clear()
         if not track.scrapes:
             track.start = sample.at
+            track.flawed = bool(flaw(sample))
             at_edge = False
         track.scrapes.append(_Scrape(sample, level, tokens))
         track.level = level
@@ -89,12 +99,15 @@ class History:
     def forget(self, pod: str) -> None:
         """Drop a pod and all its windows."""
         self._tracks.pop(pod, None)
+        self._sorted = None
 
     def windows(self) -> tuple[Window, ...]:
         """All windows that are kept, oldest first."""
-        self._drop_old()
-        kept = [window for track in self._tracks.values() for window in track.windows]
-        return tuple(sorted(kept, key=lambda window: (window.end, window.start, window.pod)))
+        if self._sorted is None or (self._sorted and self._sorted[0].end < self._latest - self._keep_seconds):
+            self._drop_old()
+            kept = [window for track in self._tracks.values() for window in track.windows]
+            self._sorted = tuple(sorted(kept, key=lambda window: (window.end, window.start, window.pod)))
+        return self._sorted
 
     def _look(self, pod: str, at: float) -> _Track | None:
         """The pod's track, moved on to `at`; None when that is no news."""
@@ -118,16 +131,20 @@ class History:
         window = difference(
             pod, first.sample, last.sample, (one.sample for one in between), levels=levels, tokens=last.tokens
         )
-        track.windows.append(window)
         track.scrapes = [last]
-        track.start = last.sample.at
-        self._drop_old()
+        track.flawed = bool(flaw(last.sample))
+        self._keep(track, window, last.sample.at)
 
     def _close_stale(self, pod: str, track: _Track, at: float) -> None:
         """Close a window for which no sample came; the next begins with the next sample, or at `at` without one."""
-        track.windows.append(stale(pod, track.start, at, levels=[track.level]))
         track.scrapes = []
-        track.start = at
+        self._keep(track, stale(pod, track.start, at, levels=[track.level]), at)
+
+    def _keep(self, track: _Track, window: Window, start: float) -> None:
+        """Keep a window that has closed; the next begins at `start`."""
+        track.windows.append(window)
+        track.start = start
+        self._sorted = None
         self._drop_old()
 
     def _drop_old(self) -> None:

@@ -6,6 +6,7 @@ neighbouring samples, so that they show even when the counters have caught up by
 
 import math
 from collections.abc import Callable
+from operator import ge
 
 from specloop_engine.drafted import drafted
 from specloop_engine.span import FLOAT_NOISE, Counted, Span, flaw, moves
@@ -33,12 +34,12 @@ def _empty(span: Span) -> str | None:
 
 
 def _invalid(span: Span) -> str | None:
-    """Numbers that cannot be; what was drafted is looked at only where nothing restarted or changed."""
+    """Numbers that cannot be; those of drafts contradict each other only where nothing restarted or changed."""
     flawed = flaw(span.before) or flaw(span.after)
-    if flawed or span.after.drafting is None or span.tokens == 0 or _reset(span) or _mixed(span):
+    if flawed or span.after.drafting is None or span.tokens == 0:
         return flawed
     found = drafted(span)
-    return found if isinstance(found, str) else None
+    return found if isinstance(found, str) and not (_reset(span) or _mixed(span)) else None
 
 
 def _reset(span: Span) -> str | None:
@@ -60,6 +61,9 @@ def _restart(first: Counted, second: Counted) -> str | None:
 
 
 def _went_back(before: Counted, after: Counted) -> str | None:
+    same = before.counters.keys() == after.counters.keys()
+    if same and all(map(ge, after.counters.values(), before.counters.values())):
+        return None  # nearly always; names are for those that did
     for name, earlier, later in moves(before, after):
         if later < earlier * (1.0 - FLOAT_NOISE):
             return f"the counter of {name} went back from {earlier:g} to {later:g}"

@@ -90,6 +90,21 @@ def read_sample(
     page does not say it.  Raises PageError for what is no page of metrics or cannot be read.
     """
     page = parse_page(text, wanted_series(prefix))
+    return sample_of(page, at, prefix=prefix, process_start=process_start, incarnation=incarnation)
+
+
+def sample_of(
+    page: Page,
+    at: float,
+    *,
+    prefix: str = VLLM_PREFIX,
+    process_start: float | None = None,
+    incarnation: str | None = None,
+) -> Sample:
+    """What the series of one process say, wherever they came from; labels that others add do not matter.
+
+    As `read_sample`; raises PageError where the series contradict themselves.
+    """
     sample = _vllm_sample(page, prefix, at) or _llamacpp_sample(page, at) or Sample(at, None)
     start = _process_start(page)
     return replace(

@@ -316,17 +316,20 @@ def replay(
         typer.Option("--level", metavar="[TIME=]NAME", help="What ran from then on, where K alone does not say."),
     ] = None,
     profile: Annotated[
-        str | None, typer.Option("--profile", metavar="NAME", help="Hardware with known step times, for gains.")
+        str | None, typer.Option("--profile", metavar="NAME|FILE", help="Hardware with known step times, for gains.")
     ] = None,
     drafter: Annotated[
         Method, typer.Option("--drafter", metavar="METHOD", help="What drafts where a policy names no levels.")
     ] = Method.DRAFT_MODEL,
+    report: Report = None,
+    force: Force = False,
     output: Output = Format.TEXT,
 ) -> int:
     """Say what policies would have decided on a recorded fleet, when and why, and what cannot be known."""
     from specloop_cli import replay
 
-    return replay.run(policy, recording, replay.Options(level or (), profile, drafter), output)
+    options = replay.Options(level or (), profile, drafter)
+    return replay.run(policy, recording, options, output, report=report, force=force)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -51,12 +51,17 @@ def load_policy(path: str) -> SpecPolicy:
 
 def load_policies(path: str) -> tuple[SpecPolicy, ...]:
     """Every policy in a file, at least one.  Raises InputError in one line when one of them has mistakes."""
+    return tuple(one.policy for one in load_found(path) if one.policy is not None)
+
+
+def load_found(path: str) -> tuple[Found, ...]:
+    """The same with their data, as their author wrote it."""
     report = read_file(path)
     if report.errors:
         more = len(report.errors) - 1
         rest = f" and {more} more; run specloop check {path}" if more else ""
         raise InputError(line_of(path, report.errors[0]) + rest)
-    return tuple(one.policy for one in report.found if one.policy is not None)
+    return report.found
 
 
 def line_of(path: str, mistake: Mistake) -> str:

@@ -7,7 +7,9 @@ from itertools import accumulate
 from specloop_cli.output import document
 from specloop_cli.scene import Scene
 from specloop_cli.simulated import compares_by, compares_why, replicas, simulated
+from specloop_control.recording import Header
 from specloop_policy.acceptance import Interval
+from specloop_policy.decision import Decision
 from specloop_policy.ladder import Ladder
 from specloop_policy.policy import Policy
 from specloop_sim.contest import Entrant
@@ -15,7 +17,9 @@ from specloop_sim.figures import Stretch
 from specloop_sim.looks import Look, hot_above
 from specloop_sim.loop import Decided
 from specloop_sim.phases import Phase as DemoPhase
+from specloop_sim.replayed import Replay
 from specloop_sim.report.model import Contender, Event, Kind, Limit, Phase, Point, Report, Run, Rung, Stay
+from specloop_sim.report.scale import duration
 from specloop_sim.simulate import Outcome
 from specloop_sim.simulate import Stay as Stayed
 from specloop_sim.traffic import phase_spans
@@ -88,6 +92,45 @@ def demo_report(
     )
 
 
+def replay_report(name: str, header: Header, replays: Sequence[Replay], unknown: Sequence[str]) -> Report:
+    """The page of `specloop replay`."""
+    seconds = header.end - header.start
+    return Report(
+        kind=Kind.REPLAY,
+        title=f"{', '.join(one.policy.name for one in replays)} on {name}",
+        seconds=seconds,
+        facts=(
+            ("Recording", f"{name}, {header.samples:,} samples of {len(header.pods)} pods in {duration(seconds)}"),
+            ("From", header.source),
+            ("SpecLoop", version("specloop")),
+        ),
+        measured=(
+            "Acceptance, temperatures, load and levels are those of the recorded fleet.",
+            "Decisions are taken by the code that runs live, on the same windows.",
+        ),
+        unknown=tuple(unknown),
+        epoch=header.start,
+        runs=tuple(_replayed(one) for one in replays),
+    )
+
+
+def _replayed(found: Replay) -> Run:
+    return Run(
+        policy=found.policy.name,
+        ladder=rungs(found.policy.ladder),
+        acceptance=tuple(point(one.at, one.acceptance) for one in found.looks),
+        limits=limits(found.policy),
+        stays=tuple(Stay(one.start, one.end, one.level) for one in found.stays if one.level is not None),
+        temperature=tuple(point(one.at, one.hot) for one in found.looks),
+        temperature_label=f"Requests above temperature {hot_above(found.policy):g}",
+        load=load(found.looks),
+        events=tuple(
+            event(one.seconds, one.before or "", one.decision, carried_out=bool(one.carried_out))
+            for one in found.changes
+        ),
+    )
+
+
 def _run(policy: Policy, outcome: Outcome) -> Run:
     return policy_run(policy, outcome.looks, outcome.stays, outcome.decisions)
 
@@ -103,18 +146,14 @@ def policy_run(policy: Policy, looks: Sequence[Look], stayed: Sequence[Stayed], 
         temperature=tuple(point(one.at, one.hot) for one in looks),
         temperature_label=f"Requests above temperature {hot_above(policy):g}",
         load=load(looks),
-        events=tuple(
-            Event(
-                one.seconds,
-                str(one.decision.action),
-                one.before,
-                one.decision.level or "",
-                one.decision.rule,
-                one.decision.reason,
-            )
-            for one in decisions
-        ),
+        events=tuple(event(one.seconds, one.before, one.decision) for one in decisions),
     )
+
+
+def event(seconds: float, before: str, decision: Decision, *, carried_out: bool | None = None) -> Event:
+    """A decision on the time axis."""
+    after = decision.level or ""
+    return Event(seconds, str(decision.action), before, after, decision.rule, decision.reason, carried_out)
 
 
 def contender(name: str, outcome: Outcome, *, closed_loop: bool, is_policy: bool, best: bool) -> Contender:

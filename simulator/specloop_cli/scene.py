@@ -1,13 +1,12 @@
 """What a policy is tried on: traffic, hardware and seed, from the options that `simulate` and `sweep` share."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
 
 from specloop_cli.errors import InputError, cannot
+from specloop_cli.named_files import opened, read_profile, text_of
 from specloop_cli.policy_file import load_policies, title
 from specloop_policy.decision import Inputs
 from specloop_policy.ladder import DISABLED, Drafter, Ladder, Level
@@ -17,8 +16,7 @@ from specloop_sim.contest import Entrant
 from specloop_sim.courses import Courses
 from specloop_sim.fleet import Difference, Hardware, Traffic
 from specloop_sim.open_loop import OpenLoop
-from specloop_sim.profile import PROFILES, Profile, UnknownProfile
-from specloop_sim.profile_file import load_profile
+from specloop_sim.profile import Profile, UnknownProfile
 from specloop_sim.request import Request
 from specloop_sim.simulate import Setup
 from specloop_sim.text import UnknownText, survival
@@ -98,7 +96,7 @@ def set_scene(options: Options) -> Scene:
         requests = requests_of(trace, workload, options.seed) if options.concurrency is None else ()
     except (TraceError, ColumnsError, WorkloadError) as error:
         raise InputError(str(error)) from error
-    profile = _profile(options.profile)
+    profile = read_profile(options.profile or DEFAULT_PROFILE)
     dated = trace.start is not None or options.start is not None
     start = options.start or WITHOUT_DATES
     hardware = Hardware(
@@ -174,18 +172,6 @@ def _check(level: Level, scene: Scene) -> None:
                 survival(kind, level.drafter.method, 0.0, level.tokens, profile=stage.profile)
 
 
-def _profile(name: str | None) -> Profile:
-    wanted = name or DEFAULT_PROFILE
-    try:
-        if wanted in PROFILES:
-            return PROFILES[wanted]
-        if wanted != "-" and not Path(wanted).exists():
-            raise InputError(f"--profile: there is no file {wanted}, nor a profile of that name: {', '.join(PROFILES)}")
-        return load_profile(_text(wanted), title(wanted))
-    except UnknownProfile as error:
-        raise InputError(str(error)) from error
-
-
 def _workload(name: str | None) -> Workload:
     wanted = name or DEFAULT_WORKLOAD
     try:
@@ -194,7 +180,7 @@ def _workload(name: str | None) -> Workload:
         if wanted != "-" and not Path(wanted).exists():
             known = ", ".join(shipped_workloads())
             raise InputError(f"--workload: there is no file {wanted}, nor a workload of that name: {known}")
-        return load_workload(_text(wanted), title(wanted))
+        return load_workload(text_of(wanted), title(wanted))
     except WorkloadError as error:
         raise InputError(str(error)) from error
 
@@ -213,27 +199,8 @@ def _read(path: str, named: str | None) -> Trace:
         columns = parse_columns(named) if named is not None else None
     except ColumnsError as error:
         raise InputError(f"--columns: {error}") from error
-    with _opened(path) as stream:
+    with opened(path) as stream:
         try:
             return read_trace(stream, title(path), columns)
-        except OSError as error:
-            raise cannot("read", path, error) from error
-
-
-def _opened(path: str) -> BinaryIO:
-    if path == "-":
-        return sys.stdin.buffer
-    try:
-        return Path(path).open("rb")
-    except OSError as error:
-        raise cannot("read", path, error) from error
-
-
-def _text(path: str) -> str:
-    with _opened(path) as stream:
-        try:
-            return stream.read().decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise InputError(f"{title(path)}: byte {error.start} is not UTF-8: save the file as UTF-8") from error
         except OSError as error:
             raise cannot("read", path, error) from error

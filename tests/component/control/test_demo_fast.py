@@ -1,6 +1,7 @@
 """`specloop demo --fast`: the whole loop on the virtual clock, its figures and its decisions in their order."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -127,7 +128,7 @@ def test_a_core_that_always_keeps_would_show(
     def keeper(policy: object, state: PolicyState, *_: object) -> tuple[Decision, PolicyState]:
         return Decision(ActionName.HOLD, "k5", "whatever comes"), state
 
-    monkeypatch.setattr("specloop_sim.simulate.step", keeper)
+    monkeypatch.setattr("specloop_sim.loop.step", keeper)
     assert main(["demo", "--fast", "-o", "json", *BRIEF]) == 0
     assert json.loads(capsys.readouterr().out)["decisions"] == []
 
@@ -156,3 +157,12 @@ def test_a_wrong_call_is_refused_in_one_line(flags: list[str], words: str, capsy
     assert out == ""
     assert err.count("\n") == 1
     assert words in err
+
+
+def test_a_report_is_written_once_and_never_over_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "demo.html"
+    assert main(["demo", "--fast", "--phases", "structured", "--report", str(page)]) == 0
+    assert "<svg" in page.read_text()
+    capsys.readouterr()
+    assert main(["demo", "--fast", "--report", str(page)]) == 2
+    assert "exists already; use --force" in capsys.readouterr().err

@@ -1,0 +1,1 @@
+"""Metric pages, samples, windows and their history."""
