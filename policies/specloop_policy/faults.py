@@ -66,7 +66,10 @@ def _suspect_output(recent: Pool) -> Fault | None:
 
 
 def _aged_pod(policy: Policy, evidence: Evidence) -> Fault | None:
-    """The oldest pod, when it alone accepts less than its siblings do."""
+    """The oldest pod, when it alone accepts less than its siblings do, by more than the policy's margin.
+
+    With enough drafts any two pods differ for sure; less than what moves a level is nothing to restart a pod for.
+    """
     starts = {one.pod: one.process_start for one in reversed(evidence.recent.windows) if one.process_start is not None}
     if len(starts) < 2:
         return None
@@ -86,7 +89,7 @@ def _aged_pod(policy: Policy, evidence: Evidence) -> Fault | None:
         return None
     aged = _surely(policy, accepted, drafted, requests)
     siblings = _surely(policy, min(others, whole.accepted_tokens - accepted), others, whole.requests - requests)
-    if aged.high >= siblings.low:
+    if aged.high >= siblings.low - policy.cost_model.margin_percent / 100.0:
         return None
     return Fault(
         "AgeDependent",

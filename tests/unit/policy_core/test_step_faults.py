@@ -96,6 +96,18 @@ def test_the_others_may_lower_the_level_all_the_same() -> None:
     assert "acceptance 30 %" in decision.reason
 
 
+def test_a_difference_that_is_sure_but_small_is_nothing_to_restart_a_pod_for() -> None:
+    """A million drafts a pod tell 58 % from 60 % for sure; the margin of five points says that it is no matter."""
+    pods = [
+        measured(constant(rate, 3), level="k3", pod=name, process_start=start, drafts=1e6, requests=2e4)
+        for name, rate, start in (("pod-0", 0.58, -9000.0), ("pod-1", 0.6, -1800.0), ("pod-2", 0.6, -1500.0))
+    ]
+    assert names(decide(*pods, level="k3")) == []
+    assert names(decide(replace(pods[0], accepted_tokens=0.5 * pods[0].draft_tokens), *pods[1:], level="k3")) == [
+        "AgeDependent"
+    ]
+
+
 def test_an_old_pod_that_is_better_or_a_young_one_that_is_worse_is_no_matter_of_age() -> None:
     """Age makes worse, and only what is old."""
     assert names(decide(*fleet(0.9, 0.6), level="k3")) == []

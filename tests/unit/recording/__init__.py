@@ -1,0 +1,1 @@
+"""Feeding, recording and reading back, with a Prometheus of values in memory."""
