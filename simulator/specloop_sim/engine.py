@@ -18,7 +18,7 @@ runs, which a real engine cannot foresee.  The few tokens of KV that drafts take
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import heapify, heappop, heappush
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from specloop_engine.sample import Dialect, Sample
 from specloop_policy.ladder import DISABLED, LOOKUP_METHODS, Level
 from specloop_sim.counters import Counters
-from specloop_sim.course import Course, Drafting, course_of
+from specloop_sim.course import Course, Drafting, course_of, courses_of
 from specloop_sim.courses import Courses
 from specloop_sim.profile import Profile
 from specloop_sim.request import Finish, Finished, Request
@@ -38,6 +38,8 @@ from specloop_sim.timeline import Array, Timeline
 
 LONGEST_RUN = 1024
 """Steps timed at once, at most."""
+BATCH = 64
+"""Courses worked out at once, at most; their numbers, some 10,000, still fit into a core's nearest cache."""
 
 
 class Refused(ValueError):
@@ -129,7 +131,7 @@ class EngineModel:
         self.max_model_len = min(max_model_len or profile.max_model_len, self.kv_tokens)
         self._drafting = Drafting(level, seed, clustering, probabilistic, acceptance_factor)
         self._courses = courses
-        self._course_of = self._source()
+        self._courses_of = self._source()
         self._timer = profile.timer(level)
         self._slowness = 1.0 / speed
         self._watcher = watcher
@@ -147,8 +149,8 @@ class EngineModel:
         """Of the requests that wait or run."""
         self._submitted = 0
         self._admitted = 0
-        self._head: Course | None = None
-        """Course of the request at the head of the queue, while it waits."""
+        self._ready: dict[str, Course] = {}
+        """Courses of requests that wait, worked out for many at once."""
         self._running: dict[str, _Running] = {}
         self._lookup = level.drafter is not None and level.drafter.method in LOOKUP_METHODS
         self._pace = 1.0
@@ -197,8 +199,6 @@ class EngineModel:
         entry = (request.arrival, self._submitted, request)
         heappush(self._queue, entry)
         heappush(self._unseen, entry)
-        if self._queue[0][2] is request:
-            self._head = None
 
     def advance(self, until: float) -> None:
         """Run every step that ends by `until`."""
@@ -232,7 +232,7 @@ class EngineModel:
             self._close(self._never_ran(request))
         self._queue.clear()
         self._unseen.clear()
-        self._head = None
+        self._ready.clear()
         return self.finished()
 
     def set_tokens(self, tokens: int) -> None:
@@ -249,9 +249,9 @@ class EngineModel:
             self._add_decoding(running, max(self._step, running.decode_start), -1)
         self.counters.change_tokens(tokens)
         self._drafting = replace(self._drafting, level=replace(self.level, tokens=tokens))
-        self._course_of = self._source()
+        self._courses_of = self._source()
         self._timer = self.profile.timer(self._drafting.level)
-        self._head = None
+        self._ready.clear()
         for running in self._running.values():
             self._continue(running)
         self._planned = max((running.end for running in self._running.values()), default=self._step)
@@ -269,7 +269,7 @@ class EngineModel:
             heapify(self._queue)
             self._unseen = [one for one in self._unseen if one != entry]
             heapify(self._unseen)
-            self._head = None
+            self._ready.pop(request_id, None)
             self._close(self._never_ran(entry[2]))
 
     def running(self) -> int:
@@ -319,17 +319,15 @@ class EngineModel:
         while self._queue and self._queue[0][0] <= self._clock and len(self._running) < self.max_num_seqs:
             if not self._lay_out(self._queue[0][2]):
                 return
-            heappop(self._queue)
-            self._head = None
+            del self._ready[heappop(self._queue)[2].id]
 
     def _lay_out(self, request: Request) -> bool:
         """Lay a request into the timeline from the next step on; False when the KV cache has no room for it."""
-        if self._head is None:
-            self._head = self._course_of(request)
+        course = self._course(request)
         start, chunks = self._prompt_steps(request.prompt_tokens - self._cached(request))
         decode_start = start + len(chunks)
-        end = decode_start + len(self._head)
-        running = _Running(request, self._admitted + 1, self._clock, start, decode_start, end, chunks, self._head)
+        end = decode_start + len(course)
+        running = _Running(request, self._admitted + 1, self._clock, start, decode_start, end, chunks, course)
         self._timeline.make_room(self._step, running.end)
         if self._promised + request.total_tokens > self.kv_tokens and not self._fits(running):
             return False
@@ -345,11 +343,19 @@ class EngineModel:
         held[running.decode_start - running.prefill_start :] += running.course.emitted[:-1]
         return bool(held.max() <= self.kv_tokens)
 
-    def _source(self) -> Callable[[Request], Course]:
+    def _source(self) -> Callable[[Sequence[Request]], list[Course]]:
         """Where courses from the first token on come from."""
         if self._courses is not None:
             return self._courses.of(self._drafting)
-        return partial(course_of, drafting=self._drafting)
+        return partial(courses_of, drafting=self._drafting)
+
+    def _course(self, request: Request) -> Course:
+        """The course of the request at the head of the queue; those behind it are worked out with it."""
+        if request.id not in self._ready:
+            waiting = [one for _, _, one in self._queue[:BATCH] if one.id not in self._ready]
+            courses = self._courses_of(waiting)
+            self._ready.update((one.id, course) for one, course in zip(waiting, courses, strict=True))
+        return self._ready[request.id]
 
     def _continue(self, running: _Running) -> None:
         """Lay the rest of a running request's course into the timeline anew, after a change of K."""

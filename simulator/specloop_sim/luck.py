@@ -4,6 +4,7 @@ That is what lets two contestants be compared on few requests (common random num
 """
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from hashlib import shake_128
 
 import numpy as np
@@ -22,6 +23,12 @@ def deal(seed: int, request: str, count: int) -> NDArray[np.uint32]:
     They are the SHAKE-128 output of seed and id, which takes 5 µs for 200 numbers, less than seeding a generator.
     """
     return np.frombuffer(shake_128(f"{seed}/{request}".encode()).digest(4 * count), dtype="<u4")
+
+
+def deal_all(seed: int, requests: Iterable[tuple[str, int]]) -> NDArray[np.uint32]:
+    """The numbers of many requests, one after the other; each is given with how many it gets."""
+    dealt = (shake_128(f"{seed}/{request}".encode()).digest(4 * count) for request, count in requests)
+    return np.frombuffer(b"".join(dealt), dtype="<u4")
 
 
 def deal_normal(seed: int, request: str) -> float:

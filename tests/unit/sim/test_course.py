@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from specloop_policy.ladder import DISABLED, Level
-from specloop_sim.course import Drafting, course_of
+from specloop_sim.course import Drafting, course_of, courses_of
 from specloop_sim.request import Request
 from specloop_sim.text import Kind, match_share, survival
 from tests.unit.sim.levels import DRAFT, EAGLE_K3, K3, K5, LOOKUP, NGRAM
@@ -31,6 +31,21 @@ def test_a_course_yields_exactly_the_tokens_of_the_answer(level: Level, output: 
     assert course.emitted[-1] == output
     assert (np.diff(course.emitted) >= 1).all()
     assert (np.diff(course.emitted) <= level.tokens + 1).all()
+
+
+@pytest.mark.parametrize("level", [DISABLED, EAGLE_K3, K3, K5, NGRAM], ids=lambda level: level.name)
+@pytest.mark.parametrize("clustering", [True, False])
+def test_many_courses_at_once_are_those_of_each_alone(level: Level, clustering: bool) -> None:
+    drafting = Drafting(level, 4, clustering)
+    asked = [
+        request(f"r{number}", 1 + (37 * number) % 300, number % 3 / 2.0, list(Kind)[number % 4]) for number in range(80)
+    ]
+    for one, course in zip(asked, courses_of(asked, drafting), strict=True):
+        alone = course_of(one, drafting)
+        assert course.emitted.tolist() == alone.emitted.tolist()
+        assert (course.rejected is None) is (alone.rejected is None)
+        if course.rejected is not None and alone.rejected is not None:
+            assert course.rejected.tolist() == alone.rejected.tolist()
 
 
 def test_without_drafts_every_step_yields_one_token() -> None:
