@@ -25,7 +25,6 @@ from heapq import heapify, heappop, heappush
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from specloop_engine.sample import Dialect, Sample
 from specloop_policy.ladder import DISABLED, LOOKUP_METHODS, Level
@@ -132,6 +131,7 @@ class EngineModel:
         self._drafting = Drafting(level, seed, clustering, probabilistic, acceptance_factor)
         self._courses = courses
         self._courses_of = self._source()
+        self._per_step = _per_step(level.tokens)
         self._timer = profile.timer(level)
         self._slowness = 1.0 / speed
         self._watcher = watcher
@@ -250,6 +250,7 @@ class EngineModel:
         self.counters.change_tokens(tokens)
         self._drafting = replace(self._drafting, level=replace(self.level, tokens=tokens))
         self._courses_of = self._source()
+        self._per_step = _per_step(tokens)
         self._timer = self.profile.timer(self._drafting.level)
         self._ready.clear()
         for running in self._running.values():
@@ -412,19 +413,16 @@ class EngineModel:
         """Add (or with sign -1 take out) a request's decode steps from step `start` on."""
         rows = self._timeline.rows(start, running.end)
         done = start - running.decode_start
-        rows[0] += sign * (running.course.emitted[done:-1] + running.request.prompt_tokens)
-        rows[1] += sign
-        rows[2] += sign * self._tokens_computed(running.course, done)
+        add = np.add if sign > 0 else np.subtract
+        add(rows[0], running.course.emitted[done:-1] + running.request.prompt_tokens, out=rows[0])
+        if self._lookup and running.course.rejected is not None:
+            add(rows[1], 1, out=rows[1])
+            drafted = running.course.rejected[done:] <= self.tokens
+            add(rows[2], np.where(drafted, 1 + self.tokens, 1), out=rows[2])
+        else:
+            add(rows[1:3], self._per_step, out=rows[1:3])
         if self._watcher is not None:
-            rows[3] += sign * np.diff(running.course.emitted[done:])
-
-    def _tokens_computed(self, course: Course, done: int) -> NDArray[np.int64] | int:
-        """Tokens that each decode step after `done` computes for a request: one, and its drafts."""
-        if course.rejected is None:
-            return 1
-        if not self._lookup:
-            return 1 + self.tokens
-        return np.where(course.rejected[done:] <= self.tokens, 1 + self.tokens, 1)
+            add(rows[3], np.diff(running.course.emitted[done:]), out=rows[3])
 
     def _lift(self, running: _Running, start: int) -> None:
         """Take a request out of the steps from `start` on."""
@@ -538,3 +536,8 @@ class EngineModel:
         self._finished.append(finished)
         if self._watcher is not None:
             self._watcher.finished(finished)
+
+
+def _per_step(tokens: int) -> Array:
+    """What a request that drafts at every step adds to one: itself, and the tokens computed for it."""
+    return np.array([[1.0], [1.0 + tokens]])
