@@ -214,7 +214,7 @@ def sweep(
         trials,
         grid,
         hold_out,
-        jobs or len(os.sched_getaffinity(0)),
+        jobs or os.cpu_count() or 1,
         study,
         out,
         report,

@@ -1,0 +1,1 @@
+"""Sweeps: which parameters of a policy would have done better on this traffic."""
