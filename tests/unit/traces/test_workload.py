@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from specloop_policy.ladder import Method
+from specloop_sim.file_model import Part
 from specloop_sim.workload import (
     DEFAULT,
     Acceptance,
-    Part,
     Phase,
     Replica,
     Traffic,
