@@ -1,10 +1,9 @@
 """How long a sweep takes: 500 candidates over a trace, such as an hour of the Azure 2023 conversation trace.
 
-    python benchmarks/sweep.py --trace azure-2023-conv.csv [-o json] [--policy FILE] [--trials 500] [--jobs 2]
+    python benchmarks/sweep.py [--trace FILE] [-o json] [--policy FILE] [--trials 500] [--jobs 2]
 
-The trace does not come with this project: github.com/Azure/AzurePublicDataset has it.  The policy is, unless another is
-given, one with K = 5 and 3 of a draft model, a lookup, and the field report's rules.  Memory is the peak of the largest
-process.
+The policy is, unless another is given, one with K = 5 and 3 of a draft model, a lookup, and the field report's rules.
+Memory is the peak of the largest process.
 """
 
 import argparse
@@ -16,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+TRACE = Path(__file__).parent / "traces" / "azure-2023-conv.csv.gz"
 POLICY = {
     "apiVersion": "specloop.dev/v1alpha1",
     "kind": "SpecPolicy",
@@ -59,7 +59,7 @@ def main() -> None:
     """Measure, and print a table or one line of JSON."""
     parser = argparse.ArgumentParser(description="Seconds to try 500 candidates.")
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
-    parser.add_argument("--trace", required=True)
+    parser.add_argument("--trace", default=str(TRACE))
     parser.add_argument("--policy")
     parser.add_argument("--trials", type=int, default=500)
     parser.add_argument("--jobs", type=int, default=2)
