@@ -24,7 +24,7 @@ from specloop_policy.decision import Inputs
 from specloop_policy.ladder import Drafter, Method
 from specloop_policy.model import SpecPolicySpec
 from specloop_policy.policy import Policy, resolve
-from specloop_sim.replay import replay
+from specloop_sim.recordings.replay import replay
 
 PODS, INTERVAL_SECONDS, DAY_SECONDS = 10, 15.0, 86400.0
 START, LAG_SECONDS = 1_800_000_000.0, 10.0

@@ -17,11 +17,10 @@ from specloop_policy.ladder import DISABLED, Drafter, Ladder, Level, Method
 from specloop_policy.model import SpecPolicySpec
 from specloop_policy.policy import resolve
 from specloop_sim.fleet import Hardware
-from specloop_sim.open_loop import OpenLoop
 from specloop_sim.profile import profile_named
 from specloop_sim.simulate import Outcome, Setup, simulate
-from specloop_sim.trace import read_trace
-from specloop_sim.traffic import requests_of
+from specloop_sim.traces.trace import read_trace
+from specloop_sim.traffic import OpenLoop, requests_of
 from specloop_sim.workload import workload_named
 
 TRACE = Path(__file__).parent / "traces" / "azure-2023-conv.csv.gz"

@@ -18,9 +18,9 @@ from specloop_policy.ladder import Drafter, Method
 from specloop_policy.model import SpecPolicy
 from specloop_policy.policy import Policy, PolicyError, resolve
 from specloop_sim.profile import Profile
-from specloop_sim.recorded import LevelUnclear, Named, first_tokens, rfc3339
-from specloop_sim.replay import replay
-from specloop_sim.replayed import Change, Replay
+from specloop_sim.recordings.recorded import LevelUnclear, Named, first_tokens, rfc3339
+from specloop_sim.recordings.replay import replay
+from specloop_sim.recordings.replayed import Change, Replay
 
 OUTSIDE = "outside the ladder"
 """Stands for a level in figures of time: no level can be called that."""

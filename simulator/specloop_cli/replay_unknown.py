@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from specloop_policy.model import CostPolicy, SpecPolicy
 from specloop_sim.profile import Profile
-from specloop_sim.replayed import Replay
+from specloop_sim.recordings.replayed import Replay
 
 Facts = tuple[SpecPolicy, Profile | None, Replay]
 

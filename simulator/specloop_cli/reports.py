@@ -17,7 +17,7 @@ from specloop_sim.figures import Stretch
 from specloop_sim.looks import Look, hot_above
 from specloop_sim.loop import Decided
 from specloop_sim.phases import Phase as DemoPhase
-from specloop_sim.replayed import Replay
+from specloop_sim.recordings.replayed import Replay
 from specloop_sim.report.model import Contender, Event, Kind, Limit, Phase, Point, Report, Run, Rung, Stay
 from specloop_sim.report.scale import duration
 from specloop_sim.simulate import Outcome

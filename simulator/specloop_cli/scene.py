@@ -15,14 +15,13 @@ from specloop_policy.policy import PolicyError, resolve
 from specloop_sim.contest import Entrant
 from specloop_sim.courses import Courses
 from specloop_sim.fleet import Difference, Hardware, Traffic
-from specloop_sim.open_loop import OpenLoop
 from specloop_sim.profile import Profile, UnknownProfile
 from specloop_sim.request import Request
 from specloop_sim.simulate import Setup
 from specloop_sim.text import UnknownText, survival
-from specloop_sim.trace import Trace, TraceError, read_trace
-from specloop_sim.trace_columns import ColumnsError, parse_columns
-from specloop_sim.traffic import ConcurrentClients, requests_of, stages_of, synthetic_trace
+from specloop_sim.traces.columns import ColumnsError, parse_columns
+from specloop_sim.traces.trace import Trace, TraceError, read_trace
+from specloop_sim.traffic import ConcurrentClients, OpenLoop, requests_of, stages_of, synthetic_trace
 from specloop_sim.workload import Workload, WorkloadError, load_workload, shipped_workloads, workload_named
 
 DEFAULT_PROFILE = "4xh100-llama-3.3-70b"

@@ -13,7 +13,7 @@ from specloop_cli.output import Format, console, document, print_document, refus
 from specloop_cli.scene import Options, Scene, entrants, load_all, set_scene
 from specloop_cli.simulated import compares_by, compares_why, simulated
 from specloop_sim.contest import BEST, ContestError, Entrant, best_in_hindsight, contest, static_levels
-from specloop_sim.recorded import rfc3339
+from specloop_sim.recordings.recorded import rfc3339
 from specloop_sim.simulate import Outcome
 
 COLUMNS = {

@@ -30,7 +30,7 @@ from specloop_sim.sweep.sweep import Sweep, Swept, held_out
 from specloop_sim.sweep.values import parameter
 from specloop_sim.sweep.variants import NoPolicy, read, variant, with_rules
 from specloop_sim.sweep.workers import at_work
-from specloop_sim.trace import Trace
+from specloop_sim.traces.trace import Trace
 
 DEFAULT_TRIALS = 100
 """Candidates where nobody says: ten times those that Optuna draws by lot at its start, and some two minutes for an hour

@@ -16,7 +16,7 @@ def main() -> int:
     """Serve until told to end; the exit code, 1 where vLLM would not start."""
     began = time.time()
     # Imported only now, so that the time this takes is part of the simulated start-up.
-    from specloop_sim.serving import run
+    from specloop_sim.serve.serving import run
 
     return run(sys.argv[1:], os.environ, began)
 

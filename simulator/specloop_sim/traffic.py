@@ -4,7 +4,8 @@ Request number i draws its phase, kind of text and temperature from seed and i a
 for every contestant, and in a longer part of the same trace.
 """
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from specloop_sim.luck import WHOLE, deal
 from specloop_sim.request import Request
 from specloop_sim.text import LENGTH_SIGMA, AcceptanceProfile, Kind
-from specloop_sim.trace import Trace
+from specloop_sim.traces.trace import Trace
 from specloop_sim.workload import Workload, WorkloadError
 
 Floats = NDArray[np.float64]
@@ -114,6 +115,22 @@ def requests_of(trace: Trace, workload: Workload, seed: int) -> list[Request]:
     dealer = _Dealer(stages_of(workload, trace.seconds), seed)
     lengths = trace.prompt_tokens.tolist(), trace.output_tokens.tolist()
     return dealer.requests(range(count), trace.arrivals, *lengths)
+
+
+class OpenLoop:
+    """Requests that come when they come, however long the answers take; they are given in order of arrival."""
+
+    closed_loop = False
+
+    def __init__(self, requests: Sequence[Request]) -> None:
+        self._requests = requests
+        self._next = 0
+
+    def arrivals(self, now: float, until: float, outstanding: int) -> list[Request]:
+        """The requests that come by `until` and were not given yet."""
+        first = self._next
+        self._next = bisect_right(self._requests, until, lo=first, key=lambda request: request.arrival)
+        return list(self._requests[first : self._next])
 
 
 class ConcurrentClients:

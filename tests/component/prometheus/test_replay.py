@@ -29,7 +29,7 @@ from specloop_policy.engine import Engine
 from specloop_policy.ladder import Level
 from specloop_policy.policy import Policy, resolve
 from specloop_policy.rollout import Limits
-from specloop_sim.replay import replay
+from specloop_sim.recordings.replay import replay
 from tests.component.prometheus.servers import pod, prometheus, traffic
 from tests.component.sim.servers import MIDDLEWARE, command, environment, free_port
 from tests.support.programs import run

@@ -14,9 +14,9 @@ from specloop_policy.observation import Observation, Workload
 from specloop_policy.policy import Policy
 from specloop_policy.rollout import next_pod, placement
 from specloop_policy.step import step
-from specloop_sim.recorded import level_reader
-from specloop_sim.replay import replay
-from specloop_sim.replayed import Replay
+from specloop_sim.recordings.recorded import level_reader
+from specloop_sim.recordings.replay import replay
+from specloop_sim.recordings.replayed import Replay
 from tests.support.policies import policy_of, rule
 
 START = 1_800_000_000.0

@@ -7,8 +7,8 @@ import pytest
 from specloop_engine.sample import Sample
 from specloop_policy.decision import ActionName, Inputs
 from specloop_policy.ladder import Level
-from specloop_sim.recorded import Wanted
-from specloop_sim.replay import replay
+from specloop_sim.recordings.recorded import Wanted
+from specloop_sim.recordings.replay import replay
 from tests.support.policies import rule
 from tests.unit.replay.fleets import HIGH, LOW, START, Fleet, changes, govern, policy, replayed
 

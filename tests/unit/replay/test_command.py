@@ -179,7 +179,7 @@ def test_a_k_of_several_levels_asks_for_a_name_and_takes_it(command: Command) ->
         (["--level", "k7"], "--level k7: no level of chat-70b is called 'k7'; its levels: k5, k3, ngram, disabled"),
         (["--level", "noon=k5"], "--level noon=k5: give a time such as 2026-03-01T12:00:00Z before the ="),
         (["--level", "2027-01-15T08:00:00=k5"], "the time has no zone; add Z for UTC"),
-        (["--profile", "abacus"], "--profile: no profile is called 'abacus'"),
+        (["--profile", "abacus"], "--profile: there is no file abacus, nor a profile of that name: h100"),
         (["--drafter", "abacus"], "'abacus' is not one of 'draft_model'"),
     ],
 )

@@ -7,8 +7,8 @@ from prometheus_client.core import Metric
 from specloop_engine.reader import read_sample
 from specloop_policy.ladder import Level
 from specloop_sim.engine import EngineModel
-from specloop_sim.page import EnginePage, Tallies
-from specloop_sim.tally import Tally, one_two_five
+from specloop_sim.serve.page import EnginePage, Tallies
+from specloop_sim.serve.tally import Tally, one_two_five
 from tests.unit.sim.levels import DISABLED, K5, LARGE, NGRAM, requests
 
 

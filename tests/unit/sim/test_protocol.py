@@ -2,7 +2,7 @@
 
 import pytest
 
-from specloop_sim.protocol import WORDS, count_tokens, filler
+from specloop_sim.serve.protocol import WORDS, count_tokens, filler
 
 
 @pytest.mark.parametrize("cut", [0, 1, 7, 10, 23, 40])

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from specloop_policy.ladder import DISABLED, Drafter, Level, Method
-from specloop_sim.settings import BadEnvironment, Settings, StartFailure, read_settings
+from specloop_sim.serve.settings import BadEnvironment, Settings, StartFailure, read_settings
 
 NOW = 1000.0
 

@@ -11,10 +11,10 @@ from specloop_policy.policy import Policy
 from specloop_sim.contest import BEST, ContestError, Entrant, best_in_hindsight, contest, score, static_levels
 from specloop_sim.courses import Courses
 from specloop_sim.engine import EngineModel
-from specloop_sim.open_loop import OpenLoop
 from specloop_sim.phases import ClosedLoop, Phase
 from specloop_sim.simulate import RUN_OUT_FACTOR, simulate
 from specloop_sim.text import Kind
+from specloop_sim.traffic import OpenLoop
 from tests.unit.simulate.scenes import DISABLED, IDLE, K3, K5, LADDER, NGRAM, PROFILE, policy, requests, setup
 
 KNOWN = Inputs(step_times=PROFILE.times, restart_seconds=10.0)

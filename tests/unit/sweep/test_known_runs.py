@@ -8,9 +8,9 @@ import pytest
 from specloop_policy.decision import Inputs
 from specloop_policy.policy import Policy
 from specloop_sim.figures import Figures
-from specloop_sim.open_loop import OpenLoop
 from specloop_sim.simulate import Setup, simulate
 from specloop_sim.sweep.known_runs import KnownRuns
+from specloop_sim.traffic import OpenLoop
 from tests.unit.simulate.scenes import PROFILE, policy, requests, setup
 
 TRAFFIC = requests(400)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specloop_sim.trace import Trace, TraceError, parse_columns, read_trace
+from specloop_sim.traces.trace import Trace, TraceError, parse_columns, read_trace
 
 EXCERPT = Path(__file__).parent / "data" / "azure-2023-conv-excerpt.csv"
 POSITIONS = "time=0,input=1,output=2,unit=s"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from specloop_sim.trace_columns import Columns, ColumnsError, parse_columns
+from specloop_sim.traces.columns import Columns, ColumnsError, parse_columns
 
 
 def test_columns_by_name_with_a_unit() -> None:

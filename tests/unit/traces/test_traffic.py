@@ -8,7 +8,7 @@ import pytest
 
 from specloop_sim.request import Request
 from specloop_sim.text import Kind
-from specloop_sim.trace import Trace
+from specloop_sim.traces.trace import Trace
 from specloop_sim.traffic import ConcurrentClients, phase_spans, requests_of, synthetic_trace
 from specloop_sim.workload import Workload, WorkloadError, load_workload, shipped_workloads, workload_named
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import uvicorn
 
-from specloop_sim.application import SimulatedServer
-from specloop_sim.model_clock import ModelClock
-from specloop_sim.settings import VERSION, BadEnvironment, Settings, StartFailure, read_settings
+from specloop_sim.serve.application import SimulatedServer
+from specloop_sim.serve.model_clock import ModelClock
+from specloop_sim.serve.settings import VERSION, BadEnvironment, Settings, StartFailure, read_settings
 
 
 def run(arguments: Sequence[str], environment: Mapping[str, str], began: float) -> int:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from specloop_sim.engine import EngineModel
-from specloop_sim.model_clock import ModelClock
 from specloop_sim.request import Finish, Request
+from specloop_sim.serve.model_clock import ModelClock
 
 TICK_SECONDS = 0.01
 """How often, on the wall, answers go out while anything runs; what happens between two ticks is timed by the model."""

@@ -11,9 +11,9 @@ from typing import BinaryIO
 
 import numpy as np
 
-from specloop_sim.trace_columns import SPELLING, Columns, ColumnsError, Unit, parse_columns
-from specloop_sim.trace_lines import Lines, TraceError
-from specloop_sim.trace_numbers import (
+from specloop_sim.traces.columns import SPELLING, Columns, ColumnsError, Unit, parse_columns
+from specloop_sim.traces.lines import Lines, TraceError
+from specloop_sim.traces.numbers import (
     DATE_EXAMPLE,
     Clock,
     Floats,
@@ -23,7 +23,7 @@ from specloop_sim.trace_numbers import (
     clock_of,
     short,
 )
-from specloop_sim.trace_rows import Row, Rows
+from specloop_sim.traces.rows import Row, Rows
 
 __all__ = ["Columns", "ColumnsError", "Trace", "TraceError", "parse_columns", "read_trace"]
 

@@ -17,8 +17,8 @@ from specloop_policy.evidence import STALE_WINDOWS
 from specloop_policy.observation import Observation
 from specloop_policy.policy import Policy
 from specloop_policy.step import level_before, step
-from specloop_sim.recorded import Named, RecordedFleet, Wanted, level_reader
-from specloop_sim.replayed import Change, Notes, Replay
+from specloop_sim.recordings.recorded import Named, RecordedFleet, Wanted, level_reader
+from specloop_sim.recordings.replayed import Change, Notes, Replay
 
 DEADLINE_SECONDS = 1800.0
 """How long a roll-out may take where the policy does not say: the default of its `progressDeadlineSeconds`."""

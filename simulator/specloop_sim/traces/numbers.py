@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from specloop_sim.trace_columns import SECONDS, Unit
+from specloop_sim.traces.columns import SECONDS, Unit
 
 MOST_TOKENS = 10_000_000
 """Tokens of a prompt or an answer: the longest context that any model claims (Llama 4 Scout)."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from specloop_sim.trace_columns import (
+from specloop_sim.traces.columns import (
     BY_POSITION,
     SPELLING,
     Columns,
@@ -16,7 +16,7 @@ from specloop_sim.trace_columns import (
     places,
     recognise,
 )
-from specloop_sim.trace_lines import Lines
+from specloop_sim.traces.lines import Lines
 
 DELIMITERS = (",", ";", "\t")
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from prometheus_client.core import Metric
 
-from specloop_sim.tally import Tally
+from specloop_sim.serve.tally import Tally
 
 Labels = Mapping[str, str]
 Values = Iterable[tuple[Labels, float]]

@@ -7,8 +7,8 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.core import Metric
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from specloop_sim.families import counter, gauge, histogram, summary
-from specloop_sim.tally import Tally
+from specloop_sim.serve.families import counter, gauge, histogram, summary
+from specloop_sim.serve.tally import Tally
 
 UNCOUNTED = frozenset({"/metrics", "/health", "/load", "/ping", "/version", "/server_info"})
 """Paths that vLLM leaves out."""

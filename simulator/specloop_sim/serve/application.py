@@ -13,11 +13,12 @@ from starlette.routing import Route
 
 from specloop_sim.counters import TEMPERATURE_EDGES
 from specloop_sim.engine import Draining, EngineModel, Refused
-from specloop_sim.families import histogram
-from specloop_sim.model_clock import ModelClock
-from specloop_sim.pacing import Answer, PacedEngine, Progress
-from specloop_sim.page import EnginePage, Tallies
-from specloop_sim.protocol import (
+from specloop_sim.request import Finish
+from specloop_sim.serve.families import histogram
+from specloop_sim.serve.model_clock import ModelClock
+from specloop_sim.serve.pacing import Answer, PacedEngine, Progress
+from specloop_sim.serve.page import EnginePage, Tallies
+from specloop_sim.serve.protocol import (
     Ask,
     BadRequest,
     error_body,
@@ -28,10 +29,9 @@ from specloop_sim.protocol import (
     usage_chunk,
     whole_answer,
 )
-from specloop_sim.request import Finish
-from specloop_sim.settings import VERSION, Settings
-from specloop_sim.tally import Tally
-from specloop_sim.web_meter import ProcessFamilies, WebMeter
+from specloop_sim.serve.settings import VERSION, Settings
+from specloop_sim.serve.tally import Tally
+from specloop_sim.serve.web_meter import ProcessFamilies, WebMeter
 
 SIMULATED = {"server": "specloop-sim"}
 HANDLERS = frozenset({"/v1/completions", "/v1/chat/completions", "/v1/models"})

@@ -11,9 +11,9 @@ from prometheus_client.core import Metric
 
 from specloop_engine.sample import Sample
 from specloop_sim.engine import EngineModel
-from specloop_sim.families import Labels, counter, gauge, histogram
 from specloop_sim.request import Finished, Request
-from specloop_sim.tally import Tally, one_two_five
+from specloop_sim.serve.families import Labels, counter, gauge, histogram
+from specloop_sim.serve.tally import Tally, one_two_five
 from specloop_sim.timeline import Array
 
 ITERATION_EDGES = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)

@@ -1,0 +1,1 @@
+"""A policy over recorded samples: `replay.py` first."""

@@ -1,0 +1,1 @@
+"""Real traces read from files in many forms: `trace.py` first."""
