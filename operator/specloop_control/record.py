@@ -11,9 +11,10 @@ from pathlib import Path
 from specloop_control.prometheus_pages import SCRAPER_SECONDS, Pages
 from specloop_control.prometheus_server import PrometheusSettings, Server, pull
 from specloop_control.recorder import Recorder
-from specloop_control.recording_file import Header, RecordingError, part_of, rfc3339
+from specloop_control.recording_file import Header, RecordingError, part_of
 from specloop_engine.reader import LLAMACPP_PREFIX, PROCESS_START, TEMPERATURE, wanted_series
 from specloop_engine.sample import Sample
+from specloop_policy.times import rfc3339
 
 CHUNK_SECONDS = 900.0
 """Asked for at first: a thousand pods at 15 s have 3.6 million values in it, less than any limit."""

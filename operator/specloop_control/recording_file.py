@@ -9,11 +9,11 @@ import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from specloop_control.columns import ColumnsError
+from specloop_policy.times import rfc3339
 
 FORMAT_VERSION = 1
 APPLICATION_ID = 0x53704C70
@@ -97,11 +97,6 @@ class Header:
             "specloopVersion": self.specloop_version,
             "formatVersion": self.format_version,
         }
-
-
-def rfc3339(at: float) -> str:
-    """A time as people and programs read it, to the millisecond."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def part_of(path: Path) -> Path:

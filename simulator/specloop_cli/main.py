@@ -39,6 +39,24 @@ Policies = Annotated[
 ]
 Report = Annotated[str | None, typer.Option("--report", metavar="OUT.html", help="Write a page to look at.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist already.")]
+Columns = Annotated[
+    str | None, typer.Option("--columns", metavar="NAMES", help="time=NAME,input=NAME,output=NAME,unit=s|ms|us.")
+]
+Workload = Annotated[
+    str | None, typer.Option("--workload", metavar="NAME|FILE", help="What a trace does not say; by default steady.")
+]
+Profile = Annotated[str | None, typer.Option("--profile", metavar="NAME|FILE", help="Model and hardware to simulate.")]
+Replicas = Annotated[int, typer.Option("--replicas", metavar="N", min=1, max=1000)]
+Seconds = Annotated[
+    float | None, typer.Option("--seconds", metavar="S", min=1, help="Only the first seconds of the traffic.")
+]
+Start = Annotated[
+    datetime | None, typer.Option("--start", metavar="TIME", help="When the traffic begins, UTC, for schedules.")
+]
+Live = Annotated[bool, typer.Option("--live", help="K changes without a restart within a drafter.")]
+Blind = Annotated[
+    bool, typer.Option("--without-step-times", help="As a fleet that nobody has calibrated: the gain is unknown.")
+]
 Seed = Annotated[int, typer.Option("--seed", help="The same seed gives the same bytes.")]
 
 
@@ -106,33 +124,18 @@ def simulate(
     trace: Annotated[
         str | None, typer.Option("--trace", metavar="FILE", help="Requests, CSV or JSON lines; - is standard input.")
     ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option("--columns", metavar="NAMES", help="time=NAME,input=NAME,output=NAME,unit=s|ms|us."),
-    ] = None,
-    workload: Annotated[
-        str | None,
-        typer.Option("--workload", metavar="NAME|FILE", help="What a trace does not say; by default steady."),
-    ] = None,
-    profile: Annotated[
-        str | None, typer.Option("--profile", metavar="NAME|FILE", help="Model and hardware to simulate.")
-    ] = None,
-    replicas: Annotated[int, typer.Option("--replicas", metavar="N", min=1, max=1000)] = 1,
+    columns: Columns = None,
+    workload: Workload = None,
+    profile: Profile = None,
+    replicas: Replicas = 1,
     concurrency: Annotated[
         int | None,
         typer.Option("--concurrency", metavar="N", min=1, max=100_000, help="So many clients that wait for answers."),
     ] = None,
-    seconds: Annotated[
-        float | None, typer.Option("--seconds", metavar="S", min=1, help="Only the first seconds of the traffic.")
-    ] = None,
-    start: Annotated[
-        datetime | None,
-        typer.Option("--start", metavar="TIME", help="When the traffic begins, UTC, for schedules."),
-    ] = None,
-    live: Annotated[bool, typer.Option("--live", help="K changes without a restart within a drafter.")] = False,
-    blind: Annotated[
-        bool, typer.Option("--without-step-times", help="As a fleet that nobody has calibrated: the gain is unknown.")
-    ] = False,
+    seconds: Seconds = None,
+    start: Start = None,
+    live: Live = False,
+    blind: Blind = False,
     report: Report = None,
     force: Force = False,
     seed: Seed = 1,
@@ -173,29 +176,14 @@ def sweep(
         str | None, typer.Option("--study", metavar="FILE", help="Keep what is found out here, and go on from it.")
     ] = None,
     out: Annotated[str | None, typer.Option("--out", metavar="BEST.yaml", help="Write the best policy out.")] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option("--columns", metavar="NAMES", help="time=NAME,input=NAME,output=NAME,unit=s|ms|us."),
-    ] = None,
-    workload: Annotated[
-        str | None,
-        typer.Option("--workload", metavar="NAME|FILE", help="What a trace does not say; by default steady."),
-    ] = None,
-    profile: Annotated[
-        str | None, typer.Option("--profile", metavar="NAME|FILE", help="Model and hardware to simulate.")
-    ] = None,
-    replicas: Annotated[int, typer.Option("--replicas", metavar="N", min=1, max=1000)] = 1,
-    seconds: Annotated[
-        float | None, typer.Option("--seconds", metavar="S", min=1, help="Only the first seconds of the traffic.")
-    ] = None,
-    start: Annotated[
-        datetime | None,
-        typer.Option("--start", metavar="TIME", help="When the traffic begins, UTC, for schedules."),
-    ] = None,
-    live: Annotated[bool, typer.Option("--live", help="K changes without a restart within a drafter.")] = False,
-    blind: Annotated[
-        bool, typer.Option("--without-step-times", help="As a fleet that nobody has calibrated: the gain is unknown.")
-    ] = False,
+    columns: Columns = None,
+    workload: Workload = None,
+    profile: Profile = None,
+    replicas: Replicas = 1,
+    seconds: Seconds = None,
+    start: Start = None,
+    live: Live = False,
+    blind: Blind = False,
     report: Report = None,
     force: Force = False,
     seed: Seed = 1,

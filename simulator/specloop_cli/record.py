@@ -1,22 +1,21 @@
 """`specloop record`: what a Prometheus has of a target, pulled into one file for `specloop replay`."""
 
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from specloop_cli.errors import InputError
 from specloop_cli.output import Format, console, print_document
+from specloop_cli.times import UNIT_SECONDS, moment, span
 from specloop_control.prometheus_server import Prometheus, PrometheusError, PrometheusSettings
 from specloop_control.record import MAX_BYTES, Plan, RecordError, record
-from specloop_control.recording_file import Header, RecordingError, part_of, rfc3339
+from specloop_control.recording_file import Header, RecordingError, part_of
+from specloop_policy.times import rfc3339
 
-UNIT_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 DEFAULT_LAST = "7d"
 
 TRIES = 4
@@ -98,7 +97,7 @@ def plan(settings: PrometheusSettings, times: Times, now: float) -> Plan:
     complete = now - settings.lag_seconds
     end = min(complete, _moment("--end", times.end or "now", now))
     last = times.last or DEFAULT_LAST
-    start = end - _seconds(f"--last {last}", last) if times.start is None else _moment("--start", times.start, now)
+    start = end - span(f"--last {last}", last) if times.start is None else _moment("--start", times.start, now)
     if start < 0.0:
         raise InputError("the recording would begin before 1970: give a later --start, or a shorter --last")
     if start >= end:
@@ -112,24 +111,8 @@ def _moment(option: str, text: str, now: float) -> float:
     if text == "now":
         return now
     if text.startswith("now-"):
-        return now - _seconds(f"{option} {text}", text.removeprefix("now-"))
-    if re.fullmatch(r"\d{1,11}(\.\d+)?", text, re.ASCII):
-        return float(text)
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise InputError(f"{option} {text}: give a time such as 2026-07-01T12:00:00Z, or now-6h") from None
-    if found.tzinfo is None:
-        raise InputError(f"{option} {text}: the time has no zone; add Z for UTC, or an offset such as +02:00")
-    return found.timestamp()
-
-
-def _seconds(asked: str, text: str) -> float:
-    """Seconds of a span such as 7d or 1h30m."""
-    parts = re.findall(r"(\d{1,9})([smhdw])", text, re.ASCII)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise InputError(f"{asked}: give a span such as 7d, 6h or 1h30m")
-    return sum(int(number) * UNIT_SECONDS[unit] for number, unit in parts)
+        return now - span(f"{option} {text}", text.removeprefix("now-"))
+    return moment(f"{option} {text}", text, "a time such as 2026-07-01T12:00:00Z, or now-6h")
 
 
 @contextmanager

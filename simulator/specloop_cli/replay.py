@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,19 @@ from specloop_cli.named_files import read_profile
 from specloop_cli.output import Format, console, print_document, refuse_existing, write_file
 from specloop_cli.policy_file import load_policies, title
 from specloop_cli.replay_unknown import unknown
+from specloop_cli.times import moment
 from specloop_control.recording import Header, Recording, RecordingError
 from specloop_policy.decision import Inputs
 from specloop_policy.ladder import Drafter, Method
 from specloop_policy.model import SpecPolicy
 from specloop_policy.policy import Policy, PolicyError, resolve
+from specloop_policy.times import rfc3339
 from specloop_sim.profile import Profile
-from specloop_sim.recordings.recorded import LevelUnclear, Named, first_tokens, rfc3339
+from specloop_sim.recordings.recorded import LevelUnclear, Named, first_tokens
 from specloop_sim.recordings.replay import replay
 from specloop_sim.recordings.replayed import Change, Replay
 
+MOMENT = "a time such as 2026-03-01T12:00:00Z before the ="
 OUTSIDE = "outside the ladder"
 """Stands for a level in figures of time: no level can be called that."""
 
@@ -197,20 +199,7 @@ def _named(policy: Policy, text: str) -> Named:
     if level is None:
         known = ", ".join(policy.ladder.names())
         raise InputError(f"--level {text}: no level of {policy.name} is called {name!r}; its levels: {known}")
-    return Named(level, _moment(text, time) if equals else None)
-
-
-def _moment(argument: str, text: str) -> float:
-    """Seconds since the epoch of a time such as 2026-03-01T12:00:00Z, or of that number itself."""
-    if re.fullmatch(r"\d{1,11}(\.\d+)?", text, re.ASCII):
-        return float(text)
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise InputError(f"--level {argument}: give a time such as 2026-03-01T12:00:00Z before the =") from None
-    if found.tzinfo is None:
-        raise InputError(f"--level {argument}: the time has no zone; add Z for UTC, or an offset such as +02:00")
-    return found.timestamp()
+    return Named(level, moment(f"--level {text}", time, MOMENT) if equals else None)
 
 
 def _inputs(document: SpecPolicy, profile: Profile | None) -> Callable[[float], Inputs]:

@@ -12,8 +12,9 @@ from specloop_cli.errors import InputError
 from specloop_cli.output import Format, console, document, print_document, refuse_existing, write_file
 from specloop_cli.scene import Options, Scene, entrants, load_all, set_scene
 from specloop_cli.simulated import compares_by, compares_why, simulated
+from specloop_policy.times import rfc3339
 from specloop_sim.contest import BEST, ContestError, Entrant, best_in_hindsight, contest, static_levels
-from specloop_sim.recordings.recorded import rfc3339
+from specloop_sim.report.figures import shown
 from specloop_sim.simulate import Outcome
 
 COLUMNS = {
@@ -147,7 +148,7 @@ def _table(scene: Scene, contestants: Mapping[str, Mapping[str, Any]]) -> Table:
     for name, figures in contestants.items():
         if name != BEST:
             mark = " *" if name == best else ""
-            table.add_row(name + mark, *(number(figures[key]) for key in columns))
+            table.add_row(name + mark, *(shown(figures[key]) for key in columns))
     return table
 
 
@@ -163,10 +164,3 @@ def _compared(scene: Scene, answer: Mapping[str, Any]) -> str:
         ]
     )
     return " ".join((compares_why(closed_loop=scene.closed_loop), *(f"{one}." for one in odd)))
-
-
-def number(value: float) -> str:
-    """A figure with as many digits as say something."""
-    if value >= 100 or value == int(value):
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"

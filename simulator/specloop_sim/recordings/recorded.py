@@ -7,13 +7,13 @@ roll-out may take, so that no more than that is held in memory.
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import chain
 
 from specloop_engine.feed import level_shown
 from specloop_engine.sample import Sample
 from specloop_policy.ladder import Ladder, Level
 from specloop_policy.observation import Workload
+from specloop_policy.times import rfc3339
 
 UNKNOWN_SETTING = "a setting that the recording does not show"
 
@@ -63,12 +63,6 @@ def _check_clear(ladder: Ladder, pod: str, sample: Sample, told: Level | None) -
         f"{pod} shows {shown} at {time}, which fits {', '.join(fitting)}{but}: "
         f"say which one ran with --level NAME, or --level {time}=NAME from then on"
     )
-
-
-def rfc3339(at: float) -> str:
-    """A time as dates are written: 2026-03-01T12:00:00Z; parts of a second only where there are any."""
-    moment = datetime.fromtimestamp(round(at, 3), UTC)
-    return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds").replace("+00:00", "Z")
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ def test_the_header_says_what_there_is(written: Recording) -> None:
     assert (header.source, header.prefix, header.start, header.end) == ("http://host:9090", "vllm:", 0.0, 3000.0)
     assert (header.pods, header.samples, header.interval_seconds) == (("a", "b"), 2000, 15.0)
     assert (header.gaps, header.created_at, header.lag_seconds) == ((), 4000.0, 10.0)
-    assert header.document()["endTime"] == "1970-01-01T00:50:00.000Z"
+    assert header.document()["endTime"] == "1970-01-01T00:50:00Z"
 
 
 def test_two_scrapes_that_were_missed_are_a_gap_and_one_is_not(path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_damaged_block_is_named_by_its_pod_and_span(written: Recording, path: 
     """Blocks of 960 samples: the second of pod b begins at 16 + 960 · 15 s."""
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("UPDATE chunk SET blob = substr(blob, 1, 100) WHERE pod = 'b' AND start > 16.0")
-    assert "the samples of b from 1970-01-01T04:00:16.000Z to 1970-01-01T04:10:01.000Z are damaged" in refusal(path)
+    assert "the samples of b from 1970-01-01T04:00:16Z to 1970-01-01T04:10:01Z are damaged" in refusal(path)
 
 
 def test_a_chunk_that_is_missing_is_noticed(written: Recording, path: Path) -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from specloop_engine.sample import Dialect, Drafting, Sample
 from specloop_policy.ladder import Ladder, Level
-from specloop_sim.recordings.recorded import LevelUnclear, Named, first_tokens, level_reader, rfc3339
+from specloop_policy.times import rfc3339
+from specloop_sim.recordings.recorded import LevelUnclear, Named, first_tokens, level_reader
 from tests.support.policies import DRAFTERS, policy_of
 from tests.unit.replay.fleets import LOW, START, Fleet, replayed
 
