@@ -14,7 +14,7 @@ from rich.table import Table
 
 from specloop_cli import demo_traffic
 from specloop_cli.errors import InputError
-from specloop_cli.output import Format, console, document, print_document, refuse_existing, write_file
+from specloop_cli.output import Format, console, document, print_document, print_table, refuse_existing, write_file
 from specloop_cli.policy_file import load_policy
 from specloop_cli.reports import demo_report, policy_run
 from specloop_policy.decision import Inputs
@@ -158,7 +158,7 @@ def _show(answer: dict[str, Any]) -> None:
         table.add_column(heading, justify="right")
     for name, figures in answer["contestants"].items():
         table.add_row(name, *(_number(figures[key]) for key in HEADINGS.values()))
-    out.print(table)
+    print_table(out, table)
     out.print("Clients wait for each answer before they ask again (closed loop), so tokens per second compare.")
 
 

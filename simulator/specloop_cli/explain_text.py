@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.table import Table
 
-from specloop_cli.output import console
+from specloop_cli.output import console, print_table
 from specloop_policy.decision import KEEPS_LEVEL, ActionName
 from specloop_policy.observation import Outcome
 
@@ -18,7 +18,7 @@ def show(answer: Mapping[str, Any]) -> None:
         out.print(f"{title:<12} {words}")
     if len(pods) > 1:
         out.print()
-        out.print(_pods_table(pods))
+        print_table(out, _pods_table(pods))
         for pod in pods:
             if pod["reason"]:
                 out.print(f"{pod['pod']}: {pod['reason']}")

@@ -17,6 +17,10 @@ from specloop_cli.errors import InputError, cannot
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
+
+WIDEST_TABLE = 10_000
+"""Columns that no table reaches."""
 
 
 class Format(StrEnum):
@@ -44,6 +48,15 @@ def console(*, stderr: bool = False) -> "Console":
         highlight=False,
         soft_wrap=True,
     )
+
+
+def print_table(out: "Console", table: "Table") -> None:
+    """Print a table with every figure whole: where it is wider than the terminal, its lines are."""
+    from rich.measure import Measurement
+
+    wide = out.options.update(max_width=WIDEST_TABLE)
+    out.width = max(out.width, Measurement.get(out, wide, table).maximum)
+    out.print(table)
 
 
 def print_document(value: object) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from specloop_cli.output import console
+from specloop_cli.output import console, print_table
 
 
 def show(answer: Mapping[str, Any]) -> None:
@@ -39,7 +39,7 @@ def _show_policy(out: Console, name: str, policy: Mapping[str, Any]) -> None:
         table.add_column(heading)
     for level, seconds in policy["timeAtLevelSeconds"].items():
         table.add_row(level, spell(seconds))
-    out.print(table)
+    print_table(out, table)
     outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in policy["outcomes"].items())
     out.print(f"windows: {outcomes or 'none is complete'}")
 

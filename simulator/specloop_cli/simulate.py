@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from specloop_cli.errors import InputError
-from specloop_cli.output import Format, console, document, print_document, refuse_existing, write_file
+from specloop_cli.output import Format, console, document, print_document, print_table, refuse_existing, write_file
 from specloop_cli.scene import Options, Scene, entrants, load_all, set_scene
 from specloop_cli.simulated import compares_by, compares_why, simulated
 from specloop_policy.times import rfc3339
@@ -126,7 +126,7 @@ def _show(scene: Scene, answer: Mapping[str, Any]) -> None:
     if not answer["decisions"]:
         out.print("No decision would have changed anything.")
     out.print()
-    out.print(_table(scene, answer["contestants"]))
+    print_table(out, _table(scene, answer["contestants"]))
     out.print("* the best level that stays, in hindsight")
     out.print(_compared(scene, answer))
 

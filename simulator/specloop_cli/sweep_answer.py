@@ -10,7 +10,7 @@ import yaml
 from rich.table import Table
 
 from specloop_cli.errors import one_line
-from specloop_cli.output import console
+from specloop_cli.output import console, print_table
 from specloop_cli.scene import Scene
 from specloop_cli.simulated import simulated
 from specloop_sim.report.model import Candidate as Shown
@@ -209,7 +209,7 @@ def show(found: Answer, out: str | None) -> None:
     tried, kept = len(found.swept.candidates), len(found.front)
     have = "has" if kept == 1 else "have"
     screen.print(f"Of {tried:,} candidates {kept:,} {have} no other that is faster without more changes:")
-    screen.print(_table(found))
+    print_table(screen, _table(found))
     if len(found.front) > SHOWN_FRONT:
         screen.print(f"… and {len(found.front) - SHOWN_FRONT:,} more (-o json has them all)")
     screen.print()
