@@ -292,7 +292,7 @@ class CostModelSpec(Part):
         default=5, description="By how much a level must be better to count as better."
     )
     payback_seconds: Annotated[int, Field(ge=0, le=2592000)] = Field(
-        default=86400, description="A restart upwards must earn its own price within this time."
+        default=86400, description="A restart must earn its own price within this time."
     )
 
 

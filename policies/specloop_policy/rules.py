@@ -147,13 +147,30 @@ def veto(situation: Situation, rule: Rule, to: Level) -> str | None:
     if not situation.vetoes or rule.when.kv_cache is not None:
         return None
     economics, recent = situation.economics, situation.evidence.recent
-    if not economics.surely_better(situation.level, to, recent):
+    if economics.surely_better(situation.level, to, recent):
+        advantage = economics.advantage(situation.level, to, recent)
+        return (
+            f"the cost model refuses {to.name}: {situation.level.name} is {100 * (advantage or 0.0):.0f} % faster at "
+            f"this load even on the low side of the evidence (margin {situation.policy.cost_model.margin_percent} %)"
+        )
+    advantage = economics.advantage(to, situation.level, recent)
+    return None if advantage is None else _not_worth_a_restart(situation, to, advantage)
+
+
+def _not_worth_a_restart(situation: Situation, to: Level, advantage: float) -> str | None:
+    """Why a level that is this much faster is not worth a restart; None where it is, or the restart costs nothing."""
+    restart = situation.inputs.restart_seconds
+    limit = situation.policy.cost_model.payback_seconds
+    if not restart:
         return None
-    advantage = economics.advantage(situation.level, to, recent)
-    return (
-        f"the cost model refuses {to.name}: {situation.level.name} is {100 * (advantage or 0.0):.0f} % faster at this "
-        f"load even on the low side of the evidence (margin {situation.policy.cost_model.margin_percent} %)"
-    )
+    if advantage <= 0.0:
+        return f"the cost model refuses {to.name}: it would be no faster, and a restart takes {restart:.0f} s"
+    if restart / advantage > limit:
+        return (
+            f"the cost model refuses {to.name}: a restart of {restart:.0f} s earns its price only after "
+            f"{restart / advantage:.0f} s at {100 * advantage:.1f} % (limit {limit} s)"
+        )
+    return None
 
 
 def choose_raising(situation: Situation, held: Sequence[Held]) -> Move | None:
@@ -216,13 +233,7 @@ def _no_gain(situation: Situation, to: Level) -> str | None:
             f"the cost model refuses {to.name}: expected {100 * advantage:.0f} % of speed against "
             f"{situation.level.name}, less than the margin of {cost_model.margin_percent} %"
         )
-    restart = situation.inputs.restart_seconds
-    if restart and advantage > 0.0 and restart / advantage > cost_model.payback_seconds:
-        return (
-            f"the cost model refuses {to.name}: a restart of {restart:.0f} s earns its price only after "
-            f"{restart / advantage:.0f} s at {100 * advantage:.0f} % (limit {cost_model.payback_seconds} s)"
-        )
-    return None
+    return _not_worth_a_restart(situation, to, advantage)
 
 
 def standing_in_the_way(situation: Situation, level: Level) -> str | None:

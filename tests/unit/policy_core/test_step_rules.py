@@ -219,6 +219,25 @@ def test_a_vetoed_step_down_holds_and_says_why() -> None:
     assert "rule low" in decision.reason
 
 
+def test_a_step_down_that_gains_nothing_is_not_worth_a_restart() -> None:
+    """2.5 / 14.4 = .1736 tokens a ms at k5 against 1.9 / 11 = .1727 at k3: a restart for nothing."""
+    policy = at_once(rule("low", LOW, "StepDown"))
+    dear = Inputs(step_times=StepSeconds({0: 0.010, 3: 0.011, 5: 0.0144}), restart_seconds=600.0)
+    decision = decide(policy, measured(constant(0.3, 5)), inputs=dear)
+    assert decision.action is ActionName.HOLD
+    assert "the cost model refuses k3: it would be no faster, and a restart takes 600 s" in decision.reason
+    live = replace(dear, restart_seconds=0.0)
+    assert decide(policy, measured(constant(0.3, 5)), inputs=live).level == "k3"
+
+
+def test_a_step_down_must_earn_its_restart_too() -> None:
+    """2.5 / 14.6 = .1712 at k5, .1727 at k3: .9 % more, so 600 s are earned after 68,000 s, less than a day."""
+    dear = Inputs(step_times=StepSeconds({0: 0.010, 3: 0.011, 5: 0.0146}), restart_seconds=600.0)
+    for payback, expected in ((3600, ActionName.HOLD), (86400, ActionName.STEP_DOWN)):
+        policy = at_once(rule("low", LOW, "StepDown"), costModel={"paybackSeconds": payback})
+        assert decide(policy, measured(constant(0.3, 5)), inputs=dear).action is expected
+
+
 def test_a_cost_model_that_is_ignored_never_vetoes() -> None:
     """The same window, costModel.policy Ignore: the rule has its way."""
     policy = at_once(rule("low", LOW, "StepDown"), costModel={"policy": "Ignore"})
