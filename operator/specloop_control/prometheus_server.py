@@ -240,7 +240,10 @@ class Prometheus:
                 raise requests.ReadTimeout
         response._content = bytes(body)
         if response.status_code == requests.codes.ok:
-            parsed = response.json()
+            try:
+                parsed = response.json()
+            except RecursionError:
+                raise PrometheusError(f"{self._settings.source} answers with brackets nested too deep") from None
             self._warnings = tuple(str(one) for one in parsed.get("warnings") or ())
             response.json = lambda **_: parsed  # type: ignore[method-assign]
 
@@ -254,7 +257,10 @@ class Prometheus:
 
 
 def _after(values: Sequence[Any], start: float) -> Sequence[Any]:
-    return values[1:] if values and values[0][0] <= start else values
+    try:
+        return values[1:] if values and values[0][0] <= start else values
+    except (TypeError, LookupError):
+        raise PrometheusError("the answer holds values that are no samples; is this a Prometheus?") from None
 
 
 def _cause(error: BaseException) -> str:

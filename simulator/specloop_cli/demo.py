@@ -14,7 +14,7 @@ from rich.table import Table
 
 from specloop_cli import demo_traffic
 from specloop_cli.errors import InputError
-from specloop_cli.output import Format, console, document, print_document, print_table, refuse_existing, write_file
+from specloop_cli.output import Format, console, document, print_document, print_table, refuse_writing, write_file
 from specloop_cli.policy_file import load_policy
 from specloop_cli.reports import demo_report, policy_run
 from specloop_policy.decision import Inputs
@@ -47,7 +47,7 @@ def run(
 ) -> int:
     """Run the demo; 0 when it ran to its end."""
     page = Path(report) if report is not None else None
-    refuse_existing(page, force=force)
+    refuse_writing({"--report": page}, [policy_file], force=force)
     chosen = demo_traffic.phases_named(phases)
     policy = read_policy(policy_file)
 

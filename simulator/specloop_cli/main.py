@@ -8,7 +8,6 @@ InputError where the input is wrong; `main` turns that, Ctrl-C and a closed pipe
 import os
 import sys
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -51,7 +50,7 @@ Seconds = Annotated[
     float | None, typer.Option("--seconds", metavar="S", min=1, help="Only the first seconds of the traffic.")
 ]
 Start = Annotated[
-    datetime | None, typer.Option("--start", metavar="TIME", help="When the traffic begins, UTC, for schedules.")
+    str | None, typer.Option("--start", metavar="TIME", help="When it begins, for schedules: 2026-01-05T22:00:00Z.")
 ]
 Live = Annotated[bool, typer.Option("--live", help="K changes without a restart within a drafter.")]
 Blind = Annotated[
@@ -145,7 +144,7 @@ def simulate(
     from specloop_cli import scene, simulate
 
     options = scene.Options(
-        trace, columns, workload, profile, replicas, seed, concurrency, seconds, scene.utc(start), live, blind
+        trace, columns, workload, profile, replicas, seed, concurrency, seconds, scene.start_of(start), live, blind
     )
     return simulate.run(policy, options, report, force, output)
 
@@ -193,7 +192,7 @@ def sweep(
     from specloop_cli import scene, sweep
 
     options = scene.Options(
-        None, columns, workload, profile, replicas, seed, None, seconds, scene.utc(start), live, blind
+        None, columns, workload, profile, replicas, seed, None, seconds, scene.start_of(start), live, blind
     )
     asked = sweep.Asked(
         policy,

@@ -25,7 +25,11 @@ def read_profile(wanted: str) -> Profile:
 def opened(path: str) -> BinaryIO:
     """A file to read bytes from, or standard input; raises InputError."""
     if path == "-":
+        if sys.stdin is None:
+            raise InputError("standard input is closed; name a file")
         return sys.stdin.buffer
+    if not path:
+        raise InputError("a file without a name cannot be read; name one")
     try:
         return Path(path).open("rb")
     except OSError as error:

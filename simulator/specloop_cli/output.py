@@ -8,7 +8,8 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence, Set
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence, Set
 from enum import Enum, StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,16 @@ def console(*, stderr: bool = False) -> "Console":
         highlight=False,
         soft_wrap=True,
     )
+
+
+def say(out: "Console", sentence: str, indent: int = 0) -> None:
+    """Print a sentence, broken between words on a terminal; elsewhere it is one line, for programs to search."""
+    margin = " " * indent
+    if out.is_terminal:
+        sentence = textwrap.fill(sentence, max(40, out.width), initial_indent=margin, subsequent_indent=margin)
+        out.print(sentence)
+    else:
+        out.print(margin + sentence)
 
 
 def print_table(out: "Console", table: "Table") -> None:
@@ -94,15 +105,28 @@ def camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-def refuse_existing(path: Path | None, *, force: bool) -> None:
-    """Raise InputError where `write_file` would, before the work whose result is to be written there is done."""
-    if path is None or force:
-        return
-    mode = _mode(path)
-    if mode is not None and stat.S_ISREG(mode):
-        raise InputError(f"{path} exists already; use --force to replace it")
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"cannot write {path}: there is no folder {path.parent}")
+def refuse_writing(outputs: Mapping[str, Path | None], inputs: Iterable[str | None], *, force: bool) -> None:
+    """Raise InputError where `write_file` would, before the work whose results are to be written there is done.
+
+    `outputs` are files by the option that names them.  None may be one of the inputs, whatever `force` says,
+    nor may two be one file.
+    """
+    read = {os.path.realpath(one): one for one in inputs if one not in (None, "-")}
+    taken: dict[str, str] = {}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        real = os.path.realpath(path)
+        if real in read:
+            raise InputError(f"{option} {path}: this file is read as well; write to another one")
+        if real in taken:
+            raise InputError(f"{option} {path}: {taken[real]} names the same file; write to another one")
+        taken[real] = option
+        mode = _mode(path)
+        if mode is not None and stat.S_ISREG(mode) and not force:
+            raise InputError(f"{path} exists already; use --force to replace it")
+        if not path.absolute().parent.is_dir():
+            raise InputError(f"cannot write {path}: there is no folder {path.parent}")
 
 
 def write_file(path: Path, content: str | bytes, *, force: bool = False) -> None:

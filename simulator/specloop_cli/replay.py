@@ -8,7 +8,7 @@ from typing import Any
 
 from specloop_cli.errors import InputError
 from specloop_cli.named_files import read_profile
-from specloop_cli.output import Format, console, print_document, refuse_existing, write_file
+from specloop_cli.output import Format, console, print_document, refuse_writing, write_file
 from specloop_cli.policy_file import load_policies, title
 from specloop_cli.replay_unknown import unknown
 from specloop_cli.times import moment
@@ -59,7 +59,9 @@ def run(
 ) -> int:
     """Replay; 0 when it ran to its end."""
     page = Path(report) if report is not None else None
-    refuse_existing(page, force=force)
+    refuse_writing({"--report": page}, [recording, *policy_files], force=force)
+    if Path(recording).is_dir():
+        raise InputError(f"{recording or '.'} is a folder; name the file that specloop record wrote")
     documents = _documents(policy_files)
     profile = read_profile(options.profile) if options.profile is not None else None
     try:

@@ -32,6 +32,8 @@ output alike."""
 LIVE_SECONDS = 1.0
 """From a decision to another K in the engine where no restart is needed: vLLM 0.32.0 took 1 to
 53 ms, and the message has to be sent."""
+LATEST_YEAR = 2100
+"""As for traces: later times are in another unit."""
 WITHOUT_DATES = datetime(2024, 1, 1, tzinfo=UTC)
 """When traffic without dates begins, for schedules: midnight of a Monday."""
 
@@ -51,6 +53,10 @@ class Options:
     start: datetime | None = None
     live: bool = False
     blind: bool = False
+
+    def files(self) -> tuple[str | None, ...]:
+        """What is read."""
+        return self.trace, self.workload, self.profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +101,12 @@ def set_scene(options: Options) -> Scene:
         requests = requests_of(trace, workload, options.seed) if options.concurrency is None else ()
     except (TraceError, ColumnsError, WorkloadError) as error:
         raise InputError(str(error)) from error
-    profile = read_profile(options.profile or DEFAULT_PROFILE)
+    if len(workload.replicas) > options.replicas:
+        raise InputError(
+            f"workload {workload.name} says how {len(workload.replicas)} replicas differ, and --replicas is "
+            f"{options.replicas}: give as many"
+        )
+    profile = read_profile(DEFAULT_PROFILE if options.profile is None else options.profile)
     dated = trace.start is not None or options.start is not None
     start = options.start or WITHOUT_DATES
     hardware = Hardware(
@@ -124,9 +135,17 @@ def set_scene(options: Options) -> Scene:
     return Scene(trace, options.trace is None, workload, profile, setup, known, options.concurrency, requests, dated)
 
 
-def utc(moment: datetime | None) -> datetime | None:
-    """A moment without a zone is UTC."""
-    return moment if moment is None or moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+def start_of(text: str | None) -> datetime | None:
+    """When traffic begins, as `--start` says it; a time without a zone is UTC.  Raises InputError."""
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"--start {text}: give a time such as 2026-01-05T22:00:00Z") from None
+    if not 1970 <= found.year <= LATEST_YEAR:
+        raise InputError(f"--start {text}: give a year from 1970 to {LATEST_YEAR}")
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def entrants(policies: Sequence[tuple[str, SpecPolicy]], scene: Scene) -> list[Entrant]:
@@ -172,7 +191,7 @@ def _check(level: Level, scene: Scene) -> None:
 
 
 def _workload(name: str | None) -> Workload:
-    wanted = name or DEFAULT_WORKLOAD
+    wanted = DEFAULT_WORKLOAD if name is None else name
     try:
         if wanted in shipped_workloads():
             return workload_named(wanted)

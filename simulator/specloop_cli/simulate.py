@@ -1,7 +1,7 @@
 """`specloop simulate`: what policies would have done on this traffic, beside every level that stays."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,12 +9,15 @@ from typing import Any
 from rich.table import Table
 
 from specloop_cli.errors import InputError
-from specloop_cli.output import Format, console, document, print_document, print_table, refuse_existing, write_file
+from specloop_cli.output import Format, console, document, print_document, print_table, refuse_writing, say, write_file
+from specloop_cli.reports import simulation_report
 from specloop_cli.scene import Options, Scene, entrants, load_all, set_scene
 from specloop_cli.simulated import compares_by, compares_why, simulated
+from specloop_policy.ladder import DISABLED
 from specloop_policy.times import rfc3339
 from specloop_sim.contest import BEST, ContestError, Entrant, best_in_hindsight, contest, static_levels
 from specloop_sim.report.figures import shown
+from specloop_sim.report.verdict import verdict
 from specloop_sim.simulate import Outcome
 
 COLUMNS = {
@@ -36,23 +39,35 @@ def run(policy_files: Sequence[str], options: Options, report: str | None, force
     """Simulate; 0 when it ran to its end."""
     began = time.perf_counter()
     page = Path(report) if report is not None else None
-    refuse_existing(page, force=force)
+    refuse_writing({"--report": page}, [*policy_files, *options.files()], force=force)
+    if [*policy_files, *options.files()].count("-") > 1:
+        raise InputError("standard input can be read once: name - once")
     policies = load_all(policy_files)
     scene = set_scene(options)
     ours = entrants(policies, scene)
     outcomes = run_contest(scene, ours)
     best = best_in_hindsight(outcomes, static_levels(ours), closed_loop=scene.closed_loop)
     answer = _answer(scene, ours, outcomes, best, time.perf_counter() - began)
+    _refuse_nothing_answered(scene, outcomes)
+    told = simulation_report(scene, ours, outcomes, best)
     if page is not None:
-        from specloop_cli.reports import simulation_report
         from specloop_sim.report.page import render
 
-        write_file(page, render(simulation_report(scene, ours, outcomes, best)), force=force)
+        write_file(page, render(told), force=force)
     if output is Format.JSON:
         print_document(answer)
     else:
-        _show(scene, answer)
+        _show(scene, answer, verdict(told))
     return 0
+
+
+def _refuse_nothing_answered(scene: Scene, outcomes: Mapping[str, Outcome]) -> None:
+    if not any(outcome.figures.finished_requests for outcome in outcomes.values()):
+        profile = scene.profile
+        raise InputError(
+            f"{scene.title}: nobody answered a request: {profile.name} takes {profile.max_model_len:,} tokens at most, "
+            f"and its KV cache holds {profile.kv_tokens(DISABLED):,}; take another profile or trace"
+        )
 
 
 def run_contest(scene: Scene, ours: Sequence[Entrant]) -> dict[str, Outcome]:
@@ -112,30 +127,31 @@ def _decisions(scene: Scene, entrant: Entrant, outcomes: Mapping[str, Outcome]) 
     ]
 
 
-def _show(scene: Scene, answer: Mapping[str, Any]) -> None:
+def _show(scene: Scene, answer: Mapping[str, Any], judged: str) -> None:
     out = console()
     for sentence in (*answer["simulated"], *(f"Repaired: {one}." for one in answer["trace"]["repairs"])):
-        out.print(sentence)
+        say(out, sentence)
     out.print()
     several = len({one["policy"] for one in answer["decisions"]}) > 1
     for one in answer["decisions"]:
         who = f"{one['policy']}  " if several else ""
         when = f"{one['seconds']:7.0f} s{clock(scene, one['seconds'])}"
         out.print(f"{when}  {who}{one['action']:8}  {one['from']} → {one['to']}")
-        out.print(f"{'':11}{one['reason']}")
+        say(out, one["reason"], indent=11)
     if not answer["decisions"]:
         out.print("No decision would have changed anything.")
     out.print()
     print_table(out, _table(scene, answer["contestants"]))
     out.print("* the best level that stays, in hindsight")
-    out.print(_compared(scene, answer))
+    for sentence in (compares_why(closed_loop=scene.closed_loop), *_unanswered(scene, answer), judged):
+        say(out, sentence)
 
 
 def clock(scene: Scene, seconds: float) -> str:
     """The time of day, where the traffic says when it was."""
     if not scene.dated:
         return ""
-    return datetime.fromtimestamp(scene.setup.epoch + seconds, UTC).strftime("  %m-%d %H:%M:%S")
+    return datetime.fromtimestamp(scene.setup.epoch + seconds, UTC).strftime("  %Y-%m-%d %H:%M:%S UTC")
 
 
 def _table(scene: Scene, contestants: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -152,15 +168,9 @@ def _table(scene: Scene, contestants: Mapping[str, Mapping[str, Any]]) -> Table:
     return table
 
 
-def _compared(scene: Scene, answer: Mapping[str, Any]) -> str:
-    odd = (
-        []
-        if scene.closed_loop
-        else [
-            f"{name} left {sum(left.values())} requests unanswered or refused"
-            for name, one in answer["contestants"].items()
-            if name != BEST
-            and sum((left := {key: one[key] for key in ("refusedRequests", "unfinishedRequests")}).values())
-        ]
-    )
-    return " ".join((compares_why(closed_loop=scene.closed_loop), *(f"{one}." for one in odd)))
+def _unanswered(scene: Scene, answer: Mapping[str, Any]) -> Iterator[str]:
+    """Who left requests unanswered; clients that wait always have some under way at the end."""
+    for name, one in answer["contestants"].items():
+        left = one["refusedRequests"] + (0 if scene.closed_loop else one["unfinishedRequests"])
+        if name != BEST and left:
+            yield f"{name} left {left:,} requests unanswered or refused as too long; its means leave them out."

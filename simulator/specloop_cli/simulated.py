@@ -1,11 +1,13 @@
 """What in an answer was simulated, and from what: said wherever figures are shown."""
 
+from specloop_cli.errors import one_line
 from specloop_cli.scene import Scene
 
 
 def simulated(scene: Scene) -> tuple[str, ...]:
     """What in the answer was simulated, and from what, in sentences."""
     workload, hardware = scene.workload, scene.setup.hardware
+    description = one_line(workload.description).rstrip(".")
     traffic = (
         f"Arrivals and lengths are made up by the workload {workload.name}."
         if scene.synthetic
@@ -14,13 +16,15 @@ def simulated(scene: Scene) -> tuple[str, ...]:
     if scene.closed_loop:
         traffic = f"{scene.concurrency} clients wait for each answer (closed loop); lengths are those of {scene.title}."
     change = f"A restart takes a replica away for {hardware.away_seconds(0):.0f} s and empties its caches"
+    if scene.setup.replicas == 1:
+        change += ", and with one replica nobody answers meanwhile"
     if hardware.live_seconds is not None:
         change += f"; another K of the same drafter is there after {hardware.live_seconds:.0f} s without a restart"
     knows = "does not know" if scene.known.step_times is None else "knows"
     return (
         f"Engines are simulated: profile {scene.profile.name}, {replicas(scene)}.",
         traffic,
-        f"Temperatures and kinds of text are those of workload {workload.name}: {workload.description.rstrip('.')}.",
+        f"Temperatures and kinds of text are those of workload {workload.name}: {description}.",
         f"{change}.",
         f"Decisions are taken by the code that runs live; the policy {knows} the profile's step times.",
     )

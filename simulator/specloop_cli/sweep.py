@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from specloop_cli.errors import InputError, cannot
-from specloop_cli.output import Format, console, print_document, write_file
+from specloop_cli.output import Format, console, print_document, refuse_writing, write_file
 from specloop_cli.policy_file import load_found, title
 from specloop_cli.scene import Options, Scene, entrants, set_scene
 from specloop_cli.sweep_answer import Answer, answer, policy_text, show, sweep_report
@@ -111,11 +112,13 @@ def _refuse_early(asked: Asked, options: Options) -> None:
         raise InputError("standard input can be read once: name - once")
     if asked.hold_out and len(asked.traces) < 2:
         raise InputError("--hold-out keeps the last trace for the end: name two or more with --trace")
-    for name in (asked.out, asked.report):
-        if name is not None and Path(name).is_file() and not asked.force:
-            raise InputError(f"{name} exists already; use --force to replace it")
-        if name is not None and not Path(name).parent.is_dir():
-            raise InputError(f"cannot write {name}: there is no folder {Path(name).parent}")
+    if len({os.path.realpath(name) for name in asked.traces}) < len(asked.traces):
+        raise InputError("--trace: a trace is named twice; what is fitted to it says nothing new of it")
+    outputs = {
+        "--out": Path(asked.out) if asked.out is not None else None,
+        "--report": Path(asked.report) if asked.report is not None else None,
+    }
+    refuse_writing(outputs, [asked.policy, asked.study, *asked.traces, *options.files()], force=asked.force)
 
 
 def _policy(path: str) -> tuple[dict[str, Any], SpecPolicy]:
@@ -171,7 +174,7 @@ def _desk(asked: Asked, header: dict[str, Any], scenes: Sequence[Scene], runs: i
     """Workers and what they find, kept whatever ends the sweep; so many runs are expected."""
     study = _study(asked, header)
     try:
-        with at_work(asked.jobs, Trials(asked.policy, scenes)) as workers, _progress(runs) as finished:
+        with at_work(min(asked.jobs, runs), Trials(asked.policy, scenes)) as workers, _progress(runs) as finished:
             desk = Desk(study, workers, finished)
             try:
                 yield desk

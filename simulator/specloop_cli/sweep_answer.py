@@ -12,7 +12,7 @@ from rich.table import Table
 from specloop_cli.errors import one_line
 from specloop_cli.output import console, print_table
 from specloop_cli.scene import Scene
-from specloop_cli.simulated import simulated
+from specloop_cli.simulated import replicas, simulated
 from specloop_sim.report.model import Candidate as Shown
 from specloop_sim.report.model import Kind, Report
 from specloop_sim.sweep.fields import Value
@@ -291,7 +291,7 @@ def sweep_report(found: Answer) -> Report:
                 for one in found.scenes
             ),
             ("Workload", f"{scene.workload.name}: {scene.workload.description}"),
-            ("Hardware", f"{scene.profile.name}, {scene.setup.replicas} replica(s) of {scene.profile.model}"),
+            ("Hardware", f"{scene.profile.name}, {replicas(scene)} of {scene.profile.model}"),
             (
                 "Candidates",
                 f"{len(found.swept.candidates):,}, and {found.swept.skipped:,} combinations that are no policy",

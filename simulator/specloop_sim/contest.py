@@ -39,11 +39,21 @@ def static_levels(entrants: Sequence[Entrant]) -> dict[str, Level]:
     found = {DISABLED.name: DISABLED}
     for entrant in entrants:
         for level in entrant.policy.ladder.levels:
-            if not level.speculates or level in found.values():
+            if any(_same(level, other) for other in found.values()):
                 continue
             name = f"static-{level.name}"
             found[name if name not in found else f"{name}-of-{entrant.policy.name}"] = level
     return found
+
+
+def _same(level: Level, other: Level) -> bool:
+    """Whether two levels draft alike, whatever they and their drafters are called."""
+    return _drafts(level) == _drafts(other)
+
+
+def _drafts(level: Level) -> tuple[object, ...]:
+    drafter = level.drafter
+    return () if drafter is None else (level.tokens, drafter.method, drafter.lookup_min, drafter.lookup_max)
 
 
 def contest(

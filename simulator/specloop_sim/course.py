@@ -8,6 +8,8 @@ its first i tokens are accepted when u is below m p_i.  Step n of a request has 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 from specloop_policy.ladder import Level, Method
 from specloop_sim.luck import WHOLE, Spread, deal, deal_all
 from specloop_sim.request import Request
-from specloop_sim.text import CHARACTERS, AcceptanceProfile, Kind, match_share, survival
+from specloop_sim.text import CHARACTERS, AcceptanceProfile, Kind, acceptance, match_share
 
 Integers = NDArray[np.signedinteger[Any]]
 
@@ -145,8 +147,8 @@ class _Chances:
         factor: float,
         profile: AcceptanceProfile | None,
     ) -> None:
-        found = survival(kind, method, temperature, tokens, probabilistic, profile)
-        survivals = tuple(chance * factor**place for place, chance in enumerate(found, 1))
+        chances = acceptance(kind, method, temperature, tokens, probabilistic, profile)
+        survivals = tuple(accumulate((min(1.0, chance * factor) for chance in chances), mul))
         self._match_share = match_share(kind, method, profile)
         self._spread = Spread(survivals, self._match_share, CHARACTERS[kind].spread_shape) if clustering else None
         self._same_for_all = self._edges(np.array(survivals))

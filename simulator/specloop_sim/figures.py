@@ -70,6 +70,11 @@ class Answers:
             self._tpot.append(one.tpot_seconds)
             self._tokens.append(one.tokens)
 
+    @property
+    def last_end(self) -> float:
+        """When the last answer was out; 0 where there was none."""
+        return max(self._ends, default=0.0)
+
     def figures(self, fleet: Fleet, seconds: float, changes: int) -> Figures:
         """Figures of a run that took `seconds`."""
         tokens = _array(self._tokens)

@@ -12,6 +12,17 @@ Fault = tuple[Where, str]
 """Where something is wrong, and what, with the mend."""
 
 MISSING = "is missing; add it"
+KINDS = {
+    "dict_type": "a mapping, such as {prose: 80, chat: 20}",
+    "model_type": "a mapping of fields",
+    "list_type": "a list",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "string_type": "a text; put it in quotes",
+    "bool_type": "true or false",
+}
+"""What pydantic calls otherwise."""
 
 
 class Part(BaseModel):
@@ -66,6 +77,11 @@ def _described(model: type[BaseModel], error: Any) -> Fault:
         return where, f"unknown field; fields here: {fields}"
     if error["type"] == "missing":
         return where, MISSING
+    if error["type"] in KINDS:
+        return where, f"must be {KINDS[error['type']]}"
+    if error["type"] in ("too_short", "too_long"):
+        most = error["ctx"].get("max_length")
+        return where, "must not be empty; leave it out, or fill it" if most is None else f"has more than {most} entries"
     if error["type"] == "string_pattern_mismatch":
         return where, "is not a name: lower-case letters, digits and dashes"
     return where, message if error["type"] == "value_error" else f"must be {message}"

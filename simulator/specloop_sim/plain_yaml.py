@@ -1,5 +1,6 @@
 """A small YAML document as plain data with the line of every value."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,8 @@ MOST_VALUES = 10_000
 DEEPEST = 20
 """Levels of nesting: a workload has four."""
 
+EXPONENT = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]{1,3}")
+"""Numbers such as 3e-5, which YAML 1.1 takes for text unless there is a point and a sign."""
 Where = tuple[str | int, ...]
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _CONSTRUCTOR = SafeConstructor()
@@ -91,7 +94,8 @@ def _read_mapping(node: yaml.MappingNode, where: Where, lines: dict[Where, int])
 
 def _scalar(node: yaml.Node, line: int) -> Any:
     if node.tag not in _SCALARS:
-        return node.value
+        plain = isinstance(node, yaml.ScalarNode) and node.style is None
+        return float(node.value) if plain and EXPONENT.fullmatch(node.value) else node.value
     try:
         return _CONSTRUCTOR.construct_object(node)
     except (ValueError, KeyError, IndexError):

@@ -157,7 +157,9 @@ class MeasuredTimer:
         known = [(batch, times.seconds(level, Load(batch, 0.0))) for batch in batches]
         points = [(batch, seconds) for batch, seconds in known if seconds is not None]
         if not points:
-            raise UnknownProfile(f"the measured steps do not reach K = {level.tokens}; measure it, or draft less")
+            raise UnknownProfile(
+                f"the measured steps do not reach K = {level.tokens}; measure it, or draft less (levels: in the policy)"
+            )
         self._batches, self._seconds = np.array(points).T
         self._computed = level.tokens + 1
         self._per_prompt_token = per_prompt_token

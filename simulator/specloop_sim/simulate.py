@@ -25,6 +25,8 @@ INTERVAL_SECONDS = 15.0
 RUN_OUT_FACTOR = 5.0
 """How many times its own length a trace may take until its last answer: a fleet that is slower than that has failed,
 and what it did not answer is counted."""
+RUN_OUT_SECONDS = 600.0
+"""But no less than this after its end, which is enough for the longest answer of a short trace."""
 
 
 Witness = Callable[[Glimpse, Mapping[str, str] | None], None]
@@ -91,12 +93,13 @@ def simulate(
     answers = Answers()
     interval = policy.interval_seconds if policy is not None else INTERVAL_SECONDS
     ticks = 1
-    latest = setup.seconds * (1.0 if traffic.closed_loop else RUN_OUT_FACTOR)
-    while fleet.now < setup.seconds or (fleet.outstanding and fleet.now < latest):
+    length = max(setup.seconds, SLICE_SECONDS)  # all requests may come at once
+    latest = length if traffic.closed_loop else max(RUN_OUT_FACTOR * length, length + RUN_OUT_SECONDS)
+    while fleet.now < length or (fleet.outstanding and fleet.now < latest):
         tick = ticks * interval
         until = min(tick, _next(fleet, traffic))
-        if fleet.now < setup.seconds:
-            until = min(until, setup.seconds)
+        if fleet.now < length:
+            until = min(until, length)
             for request in traffic.arrivals(fleet.now, until, fleet.outstanding):
                 fleet.submit(request)
         answers.add(fleet.advance(until))
@@ -105,7 +108,7 @@ def simulate(
             if loop is not None:
                 _tick(loop, fleet, setup.epoch, witness)
     decisions = loop.decisions if loop is not None else []
-    seconds = max(fleet.now, SLICE_SECONDS)
+    seconds = max(length, answers.last_end if not fleet.outstanding else fleet.now)
     return Outcome(
         answers.figures(fleet, seconds, len(decisions)),
         seconds,

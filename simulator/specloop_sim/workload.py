@@ -24,6 +24,7 @@ MOST_REQUESTS = 20_000_000
 """As many as a trace may have."""
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
+Sentence = Annotated[str, Field(max_length=500)]
 Weight = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Table = Annotated[list[Share], Field(min_length=1, max_length=16)]
@@ -137,8 +138,8 @@ class Workload(Part):
     """What a trace does not say."""
 
     name: Name
-    description: str = ""
-    source: str = ""
+    description: Sentence = ""
+    source: Annotated[str, Field(max_length=4000)] = ""
     phases: Annotated[list[Phase], Field(min_length=1, max_length=100)]
     acceptance: dict[Name, Acceptance] = Field(default_factory=dict)
     traffic: Traffic | None = None

@@ -131,9 +131,12 @@ def _worth(report: Report, ours: float, measure: Measure) -> Iterator[str]:
 
 def _unanswered(report: Report, ours: Contender) -> Iterator[str]:
     """Clients that wait for answers always have some under way at the end; a trace that is over should not."""
-    left = int(ours.figures.get("unfinishedRequests", 0))
-    if left and report.compares_by == "meanRequestSeconds":
-        yield f"{left:,} {'request was' if left == 1 else 'requests were'} not answered, which the mean leaves out."
+    if report.compares_by != "meanRequestSeconds":
+        return
+    for key, what in (("unfinishedRequests", "not answered"), ("refusedRequests", "refused as too long")):
+        left = int(ours.figures.get(key, 0))
+        if left:
+            yield f"{left:,} {'request was' if left == 1 else 'requests were'} {what}, which the mean leaves out."
 
 
 def _of_runs(report: Report) -> Iterator[str]:
@@ -161,7 +164,8 @@ def _carried_out(events: Sequence[Event]) -> str:
 
 def _of_sweep(candidates: Sequence[Candidate], speed_label: str) -> str:
     front = sum(one.front for one in candidates)
-    opening = f"Of {len(candidates):,} candidates {front:,} have no other that is both faster and calmer."
+    verb = "has" if front == 1 else "have"
+    opening = f"Of {len(candidates):,} candidates {front:,} {verb} no other that is both faster and calmer."
     chosen = next((one for one in candidates if one.chosen), None)
     if chosen is None:
         return opening

@@ -146,7 +146,7 @@ def _study(seed: int) -> "optuna.Study":
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         # Multivariate: parameters of one rule act together.  The liar keeps what is under way from being asked again.
-        sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True)
+        sampler = optuna.samplers.TPESampler(seed=seed % 2**32, multivariate=True, constant_liar=True)
     return optuna.create_study(directions=["maximize", "minimize"], sampler=sampler)
 
 

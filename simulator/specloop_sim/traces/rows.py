@@ -58,8 +58,11 @@ class Rows:
         return not self._lines.whole
 
     def _separated(self, first: str) -> Iterator[Row]:
-        delimiter = _delimiter(first, self._columns)
-        header = self._header(first, delimiter)
+        try:
+            delimiter = _delimiter(first, self._columns)
+            header = self._header(first, delimiter)
+        except csv.Error as error:
+            raise self._lines.wrong(f"no line of columns: {error}; is this a trace?") from None
         if header is None:
             return
         time, prompt, output = self._places(header)

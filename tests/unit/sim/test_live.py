@@ -140,3 +140,16 @@ def test_a_slow_replica_takes_longer_in_proportion_and_a_poor_drafter_accepts_le
         lengths.append((drafting.accepted_tokens or 0.0) / (drafting.drafts or 1.0))
     assert ends[1] == pytest.approx(2.0 * ends[0])
     assert lengths[2] == pytest.approx(sum(0.375**i for i in range(1, 6)), rel=0.1)  # .75 halved at every position
+
+
+@pytest.mark.parametrize("factor", [1.1, 1.5, 2.0])
+def test_a_drafter_that_is_better_than_can_be_is_accepted_always_and_no_more(factor: float) -> None:
+    """.75 at every position: times 1.1 it is .825, and from 1.334 on it is 1."""
+    engine = EngineModel(LARGE, K5, seed=3, clustering=False, acceptance_factor=factor)
+    engine.submit(Request("r", 0.0, 100, 6000, 0.0, Kind.CHAT))
+    drained(engine)
+    drafting = engine.sample(1e9).drafting
+    assert drafting is not None
+    chance = min(1.0, 0.75 * factor)
+    length = (drafting.accepted_tokens or 0.0) / (drafting.drafts or 1.0)
+    assert length == pytest.approx(sum(chance**i for i in range(1, 6)), rel=0.1)

@@ -12,7 +12,7 @@ from specloop_sim.contest import BEST, ContestError, Entrant, best_in_hindsight,
 from specloop_sim.courses import Courses
 from specloop_sim.engine import EngineModel
 from specloop_sim.phases import ClosedLoop, Phase
-from specloop_sim.simulate import RUN_OUT_FACTOR, simulate
+from specloop_sim.simulate import RUN_OUT_SECONDS, simulate
 from specloop_sim.text import Kind
 from specloop_sim.traffic import OpenLoop
 from tests.unit.simulate.scenes import DISABLED, IDLE, K3, K5, LADDER, NGRAM, PROFILE, policy, requests, setup
@@ -100,15 +100,22 @@ def test_a_schedule_forces_its_level_and_gives_it_back() -> None:
     assert "nightly" in outcome.decisions[0].decision.reason
 
 
-def test_what_is_not_answered_in_five_times_the_length_is_counted() -> None:
-    """Four thousand requests of 300 tokens within ten seconds: an engine of 256 places takes minutes."""
-    asked = requests(4000, per_second=400.0, output=300)
+def test_what_is_not_answered_in_ten_minutes_after_a_short_trace_is_counted() -> None:
+    """Four thousand requests of 3,000 tokens within ten seconds are twelve million; ten minutes give about three."""
+    asked = requests(4000, per_second=400.0, output=3000)
     seconds = asked[-1].arrival
     outcome = simulate(setup(DISABLED, seconds=seconds), OpenLoop(asked))
     figures = outcome.figures
     assert figures.unfinished_requests > 0
     assert figures.finished_requests + figures.unfinished_requests == 4000
-    assert outcome.seconds == pytest.approx(RUN_OUT_FACTOR * seconds, abs=15.0)
+    assert outcome.seconds == pytest.approx(seconds + RUN_OUT_SECONDS, abs=15.0)
+
+
+def test_requests_that_all_come_at_once_are_answered_like_any_others() -> None:
+    asked = [replace(request, arrival=0.0) for request in requests(50)]
+    figures = simulate(setup(K3, seconds=0.0), OpenLoop(asked)).figures
+    assert (figures.finished_requests, figures.unfinished_requests) == (50, 0)
+    assert figures.mean_request_seconds > 0.0
 
 
 def test_the_same_again_is_the_same_to_the_last_bit_and_courses_kept_change_nothing() -> None:

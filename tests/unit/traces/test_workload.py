@@ -104,7 +104,7 @@ def test_what_is_shipped_names_itself_its_sources_and_its_traffic(name: str) -> 
 
 
 def test_an_unknown_name_is_refused_with_those_there_are() -> None:
-    with pytest.raises(WorkloadError, match="no workload is called 'stedy'; there are busy-hours, day-and-night, drift"):
+    with pytest.raises(WorkloadError, match="no workload is called 'stedy'; there are busy-hours, day-and-night"):
         workload_named("stedy")
 
 
