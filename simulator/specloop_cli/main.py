@@ -34,7 +34,7 @@ app = typer.Typer(
 Output = Annotated[Format, typer.Option("--output", "-o", help="Text for people, or one JSON document.")]
 PolicyFile = Annotated[str, typer.Option("--policy", "-p", metavar="FILE", help="A SpecPolicy; - is standard input.")]
 Policies = Annotated[
-    list[str], typer.Option("--policy", "-p", metavar="FILE", help="A SpecPolicy; may be given several times.")
+    list[str], typer.Option("--policy", "-p", metavar="NAME|FILE", help="A SpecPolicy; may be given several times.")
 ]
 Report = Annotated[str | None, typer.Option("--report", metavar="OUT.html", help="Write a page to look at.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist already.")]

@@ -1,7 +1,9 @@
 """Policies out of files: `load_policy` for those who want one, `read_files` for those who want all mistakes."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import yaml
 
@@ -56,12 +58,20 @@ def load_policies(path: str) -> tuple[SpecPolicy, ...]:
 
 def load_found(path: str) -> tuple[Found, ...]:
     """The same with their data, as their author wrote it."""
-    report = read_file(path)
+    report = read_file(_ready_made(path))
     if report.errors:
         more = len(report.errors) - 1
         rest = f" and {more} more; run specloop check {path}" if more else ""
         raise InputError(line_of(path, report.errors[0]) + rest)
     return report.found
+
+
+def _ready_made(path: str) -> str:
+    """The file of a ready-made policy of this name, where there is no file called so."""
+    package = Path(__file__).parent
+    folders = (package / "library", package.parents[1] / "policies" / "library")  # installed, or in a working copy
+    found = [folder / f"{path}.yaml" for folder in folders] if re.fullmatch(r"[a-z-]+", path) else []
+    return next((str(one) for one in found if one.is_file()), path) if not Path(path).exists() else path
 
 
 def line_of(path: str, mistake: Mistake) -> str:

@@ -71,6 +71,7 @@ def run(
     except RecordingError as error:
         raise InputError(str(error)) from error
     answer = answer_of(header, replays)
+    answer["unknown"] += _never_shown(options.levels, replays)
     if page is not None:
         from specloop_cli.reports import replay_report
         from specloop_sim.report.page import render
@@ -84,6 +85,17 @@ def run(
 
         replay_text.show(answer)
     return 0
+
+
+def _never_shown(levels: Sequence[str], replays: Sequence[Replayed]) -> list[str]:
+    """What was named with `--level` and contradicts the metrics, which go first."""
+    shown = {stay.level for one in replays for stay in one.found.stays}
+    named = dict.fromkeys(text.rpartition("=")[2] for text in levels)
+    return [
+        f"The recording never shows the fleet at {name}, which --level names: what the metrics show goes first."
+        for name in named
+        if name not in shown
+    ]
 
 
 def answer_of(header: Header, replays: Sequence[Replayed]) -> dict[str, Any]:

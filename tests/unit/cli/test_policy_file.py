@@ -14,6 +14,7 @@ metadata: {name: chat-70b}
 spec:
   targetRef: {apiVersion: apps/v1, kind: Deployment, name: llama-70b}
 """
+LIBRARY = Path(__file__).parents[3] / "policies" / "library"
 DEPLOYMENT = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: llama-70b}\n"
 
 
@@ -232,3 +233,14 @@ def test_namespaces_keep_targets_apart(path: Path) -> None:
     moved = POLICY.replace("{name: chat-70b}", "{name: chat-70b, namespace: other}")
     path.write_text(POLICY + "---\n" + moved)
     assert read_files([str(path)])[0].warnings == ()
+
+
+def test_a_ready_made_policy_is_found_by_its_name_and_a_file_goes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load_policy("temperature-guard").metadata.name == "temperature-guard"
+    (tmp_path / "prose").write_text((LIBRARY / "nightly-batch.yaml").read_text())
+    assert load_policy("prose").metadata.name == "nightly-batch"
+    with pytest.raises(InputError, match="cannot read no-such"):
+        load_policy("no-such")

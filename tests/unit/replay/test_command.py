@@ -107,6 +107,14 @@ def test_what_cannot_be_known_is_said(command: Command) -> None:
     assert "Step times are taken from the profile 4xh100-llama-3.3-70b" in words
 
 
+def test_a_level_that_is_named_against_what_the_metrics_show_is_told(command: Command) -> None:
+    ours = command.policy(**DECLARED)
+    recording = command.recording(collapsing())
+    said = " ".join(command.answer("-p", ours, recording, "--level", "k3")["unknown"])
+    assert "The recording never shows the fleet at k3, which --level names" in said
+    assert "which --level names" not in " ".join(command.answer("-p", ours, recording, "--level", "k5")["unknown"])
+
+
 def test_text_is_a_timeline_with_reasons_and_what_cannot_be_known(command: Command) -> None:
     code, out, _ = command.run("--policy", command.policy(), command.recording(collapsing()))
     assert code == 0
