@@ -72,9 +72,7 @@ def run(
         raise InputError(
             f"{policy.name}: a simulated server at {level}: {error}; specloop demo --fast says more"
         ) from error
-    if code:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # told to end, and ending: once more says nothing new
-    else:
+    if not code:
         write(demo.report)
     return code
 
@@ -95,6 +93,9 @@ async def _run_until_told(demo: "Demo") -> int:
     except asyncio.CancelledError:
         if not told:
             raise
+        # Ending: once more says nothing new, neither while the event loop closes nor after.
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         return 128 + told[0]
 
 
