@@ -151,7 +151,7 @@ def simulate(
 
 @app.command()
 def sweep(
-    policy: PolicyFile,
+    policy: Policies,
     trace: Annotated[
         list[str] | None,
         typer.Option("--trace", metavar="FILE", help="Requests, CSV or JSON lines; may be given several times."),
@@ -194,8 +194,10 @@ def sweep(
     options = scene.Options(
         None, columns, workload, profile, replicas, seed, None, seconds, scene.start_of(start), live, blind
     )
+    if len(policy) > 1:
+        raise InputError("--policy: a sweep varies one policy; name one")
     asked = sweep.Asked(
-        policy,
+        policy[0],
         tuple(trace or ()),
         tuple(vary or ()),
         trials,
