@@ -19,6 +19,7 @@ from specloop_control.recording_file import (
     Gap,
     Header,
     blobs,
+    checksum,
     intact,
     part_of,
     readable,
@@ -105,7 +106,8 @@ class Recorder:
         """Complete the header and give the file its name; the header."""
         self.header = replace(_counted(self.part, self._database, self.header), created_at=created_at)
         with self._transaction():
-            self._database.execute("INSERT OR REPLACE INTO meta VALUES ('finished', 'true')")
+            text = json.dumps(asdict(self.header))
+            self._database.execute("INSERT OR REPLACE INTO meta VALUES ('finished', ?)", (str(checksum(text)),))
         self.close()
         self.part.replace(self.path)
         return self.header

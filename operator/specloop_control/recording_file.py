@@ -6,6 +6,7 @@ RecordingError    the file is no recording, or damaged, or unfinished; again onl
 import json
 import sqlite3
 import struct
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -138,8 +139,12 @@ def _head(path: Path) -> bytes:
 def read_header(path: Path, database: sqlite3.Connection) -> Header:
     """The header of a finished recording."""
     header = stored_header(path, database)
-    if stored(database, "finished") is None:
+    finished = stored(database, "finished")
+    if finished is None:
         raise RecordingError(f"{path} is not finished: run the same record command again")
+    (text,) = database.execute("SELECT value FROM meta WHERE key = 'header'").fetchone()
+    if finished != checksum(text):
+        raise RecordingError(f"{path} has a header that was changed: it is damaged; record it again")
     found = database.execute("SELECT count(*), total(samples) FROM chunk").fetchone()
     if int(found[1]) != header.samples:
         raise RecordingError(f"{path} has {found[1]:.0f} of {header.samples} samples: it is damaged; record it again")
@@ -158,6 +163,11 @@ def stored_header(path: Path, database: sqlite3.Connection) -> Header:
         raise RecordingError(f"{path} has no header that can be read: it is damaged; record it again")
     tuples = {name: tuple(values[name]) for name in ("pods", "warnings")}
     return Header(**{**values, **tuples, "gaps": tuple(Gap(**gap) for gap in values["gaps"])})
+
+
+def checksum(header: str) -> int:
+    """What the mark of a finished recording holds: blocks know when they are damaged, and the header would not."""
+    return zlib.crc32(header.encode())
 
 
 def stored(database: sqlite3.Connection, key: str) -> Any:

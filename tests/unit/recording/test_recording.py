@@ -152,6 +152,17 @@ def test_a_damaged_block_is_named_by_its_pod_and_span(written: Recording, path: 
     assert "the samples of b from 1970-01-01T04:00:16Z to 1970-01-01T04:10:01Z are damaged" in refusal(path)
 
 
+def test_a_header_that_was_changed_is_noticed(written: Recording, path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE meta SET value = replace(value, 'lag_seconds', 'lag_seconds') WHERE key = 'header'")
+    with Recording.open(path):
+        pass  # nothing is different yet
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE meta SET value = replace(value, ': 10.0', ': 20.0') WHERE key = 'header'")
+        assert database.total_changes == 1
+    assert "has a header that was changed: it is damaged" in refusal(path)
+
+
 def test_a_chunk_that_is_missing_is_noticed(written: Recording, path: Path) -> None:
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("DELETE FROM chunk WHERE pod = 'b' AND start > 16.0")
