@@ -154,7 +154,26 @@ def veto(situation: Situation, rule: Rule, to: Level) -> str | None:
             f"this load even on the low side of the evidence (margin {situation.policy.cost_model.margin_percent} %)"
         )
     advantage = economics.advantage(to, situation.level, recent)
-    return None if advantage is None else _not_worth_a_restart(situation, to, advantage)
+    return _pays_already(situation, rule, to) if advantage is None else _not_worth_a_restart(situation, to, advantage)
+
+
+def _pays_already(situation: Situation, rule: Rule, to: Level) -> str | None:
+    """Why a level that pays for sure is not left for one of which nothing is known, on its acceptance alone.
+
+    Acceptance stands in for the gain where that is unknown; a drafter at fault is left all the same.
+    """
+    when = rule.when
+    at_fault = any(fault.name in DRAFTER_FAULTS for fault in situation.faults)
+    if when.acceptance is None or when.temperature is not None or when.running is not None or at_fault:
+        return None
+    economics, margin = situation.economics, situation.policy.cost_model.margin_percent
+    gain = economics.gain(situation.level, situation.evidence.recent)
+    if gain is None or gain.low <= economics.margin:
+        return None
+    return (
+        f"the cost model refuses {to.name}: nothing is known of it at this load, and {situation.level.name} is "
+        f"{100 * gain.value:.0f} % faster than no speculation, surely by more than the margin of {margin} %"
+    )
 
 
 def _not_worth_a_restart(situation: Situation, to: Level, advantage: float) -> str | None:

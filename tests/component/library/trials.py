@@ -9,6 +9,7 @@ from typing import Any, Self
 import yaml
 
 from specloop_cli.scene import Options, Scene, entrants, set_scene
+from specloop_policy.decision import Inputs
 from specloop_policy.model import SpecPolicy
 from specloop_sim.contest import Entrant
 from specloop_sim.simulate import Outcome, simulate
@@ -65,13 +66,18 @@ class Trial:
         where = str(file) if file.exists() else workload
         return cls(set_scene(Options(workload=where, profile=profile, replicas=REPLICAS, **options)))
 
-    def run(self, name: str, edit: Edit | None = None, *, level: str | None = None) -> Outcome:
-        """What becomes of a policy of the library, edited or not, that starts at its first level or another."""
+    def run(
+        self, name: str, edit: Edit | None = None, *, level: str | None = None, known: Inputs | None = None
+    ) -> Outcome:
+        """What becomes of a policy of the library, edited or not, that starts at its first level or another.
+
+        `known` is what it knows beside its windows, in place of the scene's step times.
+        """
         one = self._entrant(name, edit)
         start = one.policy.ladder.find(level) if level is not None else one.level
         assert start is not None
         setup = replace(self.scene.setup, ladder=one.policy.ladder, level=start)
-        return simulate(setup, self.scene.traffic(), one.policy, one.inputs(self.scene.known))
+        return simulate(setup, self.scene.traffic(), one.policy, one.inputs(known or self.scene.known))
 
     def _entrant(self, name: str, edit: Edit | None) -> Entrant:
         return entrants([(f"{name}.yaml", policy(name, edit))], self.scene)[0]

@@ -238,6 +238,26 @@ def test_a_step_down_must_earn_its_restart_too() -> None:
         assert decide(policy, measured(constant(0.3, 5)), inputs=dear).action is expected
 
 
+def test_a_level_that_surely_pays_is_not_left_for_another_drafter_on_its_acceptance_alone() -> None:
+    """1.9 tokens a step in 11 ms at k3 against one in 10 ms off: 73 % faster; of n-gram lookup nothing is known."""
+    policy = at_once(rule("low", LOW, "StepDown"))
+    window = measured(constant(0.3, 3), level="k3")
+    fast = Inputs(step_times=StepSeconds({0: 0.010, 3: 0.011, 5: 0.012}))
+    decision = decide(policy, window, level="k3", inputs=fast)
+    assert decision.action is ActionName.HOLD
+    assert "the cost model refuses ngram: nothing is known of it at this load, and k3 is 73 % faster" in decision.reason
+    slow = Inputs(step_times=StepSeconds({0: 0.010, 3: 0.0185, 5: 0.020}))  # 1.9 / 1.85 = 2.7 %, within the margin
+    assert decide(policy, window, level="k3", inputs=slow).level == "ngram"
+
+
+def test_hot_traffic_leaves_for_another_drafter_all_the_same() -> None:
+    """A rule about temperatures is not about what pays now but about what is to come."""
+    policy = at_once(rule("hot", {"temperature": {"above": "0.6", "sharePercent": 50}}, "SwitchTo", level="ngram"))
+    window = measured(constant(0.3, 3), level="k3", hot_share=0.9)
+    fast = Inputs(step_times=StepSeconds({0: 0.010, 3: 0.011, 5: 0.012}))
+    assert decide(policy, window, level="k3", inputs=fast).level == "ngram"
+
+
 def test_a_cost_model_that_is_ignored_never_vetoes() -> None:
     """The same window, costModel.policy Ignore: the rule has its way."""
     policy = at_once(rule("low", LOW, "StepDown"), costModel={"policy": "Ignore"})
