@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from specloop_control.prometheus_server import Answer, PrometheusSettings
+from specloop_control.prometheus_server import Answer, PrometheusError, PrometheusSettings
 from specloop_engine.page import Page, PageError, Series
 from specloop_engine.reader import sample_of
 from specloop_engine.sample import Sample
@@ -40,8 +40,16 @@ class Pages:
         return bool(self._heard)
 
     def samples(self, answer: Answer) -> list[tuple[str, Sample]]:
-        """The samples of one answer, in the order of time and pod; answers must come in the order of time."""
-        pages = self._pages(answer.series)
+        """The samples of one answer, in the order of time and pod; answers must come in the order of time.
+
+        Raises PrometheusError where it holds anything else.
+        """
+        try:
+            pages = self._pages(answer.series)
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            raise PrometheusError(
+                f"{self.settings.source} answers values that are no samples: is it a Prometheus?"
+            ) from error
         found = (self._sample(*key, page) for key, page in sorted(pages.items(), key=lambda one: one[0]))
         return [one for one in found if one is not None]
 

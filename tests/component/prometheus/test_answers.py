@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from specloop_control.prometheus_pages import Pages
 from specloop_control.prometheus_server import Answer, Prometheus, PrometheusError, PrometheusSettings
 from tests.support.raw_server import Answer as HttpAnswer
 from tests.support.raw_server import RawServer, cut, endless, raw, raw_server, silent, text, trickle
@@ -97,6 +98,12 @@ BAD: dict[str, tuple[HttpAnswer, str, bool]] = {
         "answers no ranges of values",
         False,
     ),
+    "values without times": (
+        text('{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[["a","b"]]}]}}'),
+        "values that are no samples",
+        False,
+    ),
+    "brackets without end": (text("[" * 100_000), "brackets nested too deep", False),
     "half an answer": (cut(json.dumps(GOOD), 60), "cannot be reached", False),
     "no HTTP": (raw(b"220 mail.example.org ESMTP\r\n"), "cannot be reached", False),
     "no answer": (silent(), "did not answer within 0.5 s", True),
@@ -113,6 +120,14 @@ async def test_whatever_goes_wrong_is_one_sentence(server: RawServer, case: str)
     assert words in message
     assert "\n" not in message
     assert caught.value.shorter is shorter
+
+
+@pytest.mark.parametrize(
+    "series", [{"metric": {}, "values": [[1.0, "2"]]}, {"metric": {"__name__": "x"}, "values": [[1, "two"]]}]
+)
+def test_a_series_without_a_name_or_a_number_is_no_sample(series: dict[str, object]) -> None:
+    with pytest.raises(PrometheusError, match="answers values that are no samples"):
+        Pages(PrometheusSettings("http://127.0.0.1:9")).samples(Answer([series]))
 
 
 async def test_an_answer_that_never_ends_is_cut_off_by_its_size(server: RawServer) -> None:
