@@ -39,7 +39,7 @@ def simulation_report(scene: Scene, entrants: Sequence[Entrant], outcomes: Mappi
             ("Seed", str(scene.setup.seed)),
             ("SpecLoop", version("specloop")),
         ),
-        simulated=simulated(scene),
+        simulated=simulated(scene, entrants),
         measured=tuple(f"The trace was repaired: {one}." for one in trace.repairs),
         unknown=(
             "How this traffic differs from yours, and the profile from your hardware.",

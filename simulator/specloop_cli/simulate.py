@@ -103,7 +103,7 @@ def _answer(
         "replicas": scene.setup.replicas,
         "seed": scene.setup.seed,
         "wallSeconds": round(wall_seconds, 3),
-        "simulated": list(simulated(scene)),
+        "simulated": list(simulated(scene, ours)),
         "comparesBy": compares_by(closed_loop=scene.closed_loop),
         "contestants": contestants,
         "decisions": [decision for entrant in ours for decision in _decisions(scene, entrant, outcomes)],

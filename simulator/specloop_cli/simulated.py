@@ -1,10 +1,13 @@
 """What in an answer was simulated, and from what: said wherever figures are shown."""
 
+from collections.abc import Sequence
+
 from specloop_cli.errors import one_line
-from specloop_cli.scene import Scene
+from specloop_cli.scene import WITHOUT_DATES, Scene
+from specloop_sim.contest import Entrant
 
 
-def simulated(scene: Scene) -> tuple[str, ...]:
+def simulated(scene: Scene, entrants: Sequence[Entrant] = ()) -> tuple[str, ...]:
     """What in the answer was simulated, and from what, in sentences."""
     workload, hardware = scene.workload, scene.setup.hardware
     description = one_line(workload.description).rstrip(".")
@@ -21,13 +24,16 @@ def simulated(scene: Scene) -> tuple[str, ...]:
     if hardware.live_seconds is not None:
         change += f"; another K of the same drafter is there after {hardware.live_seconds:.0f} s without a restart"
     knows = "does not know" if scene.known.step_times is None else "knows"
-    return (
+    sentences = (
         f"Engines are simulated: profile {scene.profile.name}, {replicas(scene)}.",
         traffic,
         f"Temperatures and kinds of text are those of workload {workload.name}: {description}.",
         f"{change}.",
         f"Decisions are taken by the code that runs live; the policy {knows} the profile's step times.",
     )
+    if scene.dated or not any(one.schedules for one in entrants):
+        return sentences
+    return (*sentences, f"For schedules it begins on {WITHOUT_DATES:%A, %Y-%m-%d, %H:%M} UTC: --start says otherwise.")
 
 
 def compares_by(*, closed_loop: bool) -> str:

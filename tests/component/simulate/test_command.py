@@ -127,6 +127,24 @@ def test_a_workload_with_traffic_needs_no_trace_and_live_changes_restart_nothing
     assert found["trace"]["seconds"] <= 120
 
 
+def test_a_schedule_without_dates_begins_at_a_time_that_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every midnight for an hour: in force when the traffic begins at 00:00, and not when it begins at 03:00."""
+    file = tmp_path / "scheduled.yaml"
+    file.write_text(
+        POLICY.replace("NAME", "ours")
+        + "  schedules: [{name: nightly, cron: '0 0 * * *', timeZone: UTC, durationSeconds: 3600, level: disabled}]\n"
+    )
+    traffic = ("-p", str(file), "--workload", "structured", "--seconds", "60")
+    found = answer(*traffic, capsys=capsys)
+    assert (found["decisions"][0]["to"], found["decisions"][0]["rule"]) == ("disabled", "nightly")
+    assert "begins on Monday, 2024-01-01, 00:00 UTC" in " ".join(found["simulated"])
+    later = answer(*traffic, "--start", "2026-01-05T03:00:00Z", capsys=capsys)
+    assert later["decisions"] == []
+    assert "begins on" not in " ".join(later["simulated"])
+
+
 def test_the_text_says_what_was_simulated_what_was_decided_and_what_compares(
     policy: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
