@@ -184,7 +184,7 @@ class ProcessActuator:
             self._client,
             {name: engine.spec.url for name, engine in self.engines.items()},
             self.level_of,
-            History(signals.window_seconds, 2 * signals.max_evidence_seconds),
+            History.of(signals),
             self.clock.now,
         )
 

@@ -106,8 +106,8 @@ class Recorder:
         """Complete the header and give the file its name; the header."""
         self.header = replace(_counted(self.part, self._database, self.header), created_at=created_at)
         with self._transaction():
-            text = json.dumps(asdict(self.header))
-            self._database.execute("INSERT OR REPLACE INTO meta VALUES ('finished', ?)", (str(checksum(text)),))
+            mark = str(checksum(self._header_text()))
+            self._database.execute("INSERT OR REPLACE INTO meta VALUES ('finished', ?)", (mark,))
         self.close()
         self.part.replace(self.path)
         return self.header
@@ -121,6 +121,9 @@ class Recorder:
         self.close()
         self.part.unlink()
 
+    def _header_text(self) -> str:
+        return json.dumps(asdict(self.header))
+
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """What is done inside is there as a whole, with the header, or not at all."""
@@ -128,7 +131,7 @@ class Recorder:
             self._database.execute("BEGIN EXCLUSIVE")
             try:
                 yield
-                values = {"header": json.dumps(asdict(self.header)), "doneUntil": json.dumps(self.done_until)}
+                values = {"header": self._header_text(), "doneUntil": json.dumps(self.done_until)}
                 self._database.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
                 self._database.execute("COMMIT")
             except BaseException:

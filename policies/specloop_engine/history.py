@@ -13,10 +13,12 @@ Time is the samples' own.  The same calls give the same windows.
 
 import math
 from dataclasses import dataclass, field
+from typing import Self
 
 from specloop_engine.sample import Sample
 from specloop_engine.span import flaw
 from specloop_engine.window import difference, stale
+from specloop_policy.model import Signals
 from specloop_policy.observation import Window
 
 
@@ -58,6 +60,11 @@ class History:
         self._latest = -math.inf
         self._sorted: tuple[Window, ...] | None = None
         """All windows that are kept, oldest first, as long as they stay the same."""
+
+    @classmethod
+    def of(cls, signals: Signals) -> Self:
+        """As a policy asks for: windows are kept for twice its longest evidence, so that none is missed at its edge."""
+        return cls(signals.window_seconds, 2 * signals.max_evidence_seconds)
 
     @property
     def keep_seconds(self) -> float:

@@ -1,6 +1,7 @@
 """Files that options name, and what may be named instead of one."""
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,6 +21,12 @@ def read_profile(wanted: str) -> Profile:
         return load_profile(text_of(wanted), title(wanted))
     except UnknownProfile as error:
         raise InputError(str(error)) from error
+
+
+def refuse_reading_twice(files: Iterable[str | None]) -> None:
+    """Raise InputError where standard input stands for more than one of these files."""
+    if list(files).count("-") > 1:
+        raise InputError("standard input can be read once: name - once")
 
 
 def opened(path: str) -> BinaryIO:

@@ -10,7 +10,6 @@ from specloop_cli.simulated import compares_by, compares_why, replicas, simulate
 from specloop_control.recording import Header
 from specloop_policy.acceptance import Interval
 from specloop_policy.decision import Decision
-from specloop_policy.ladder import Ladder
 from specloop_policy.policy import Policy
 from specloop_sim.contest import Entrant
 from specloop_sim.figures import Stretch
@@ -46,7 +45,7 @@ def simulation_report(scene: Scene, entrants: Sequence[Entrant], outcomes: Mappi
             "Temperatures, kinds of text and acceptance, where the workload assumes them.",
         ),
         epoch=scene.setup.epoch if scene.dated else None,
-        runs=tuple(_run(one.policy, outcomes[one.policy.name]) for one in entrants),
+        runs=tuple(_simulated(one.policy, outcomes[one.policy.name]) for one in entrants),
         contenders=tuple(
             contender(name, outcome, closed_loop=scene.closed_loop, is_policy=name in names, best=name == best)
             for name, outcome in outcomes.items()
@@ -114,39 +113,35 @@ def replay_report(name: str, header: Header, replays: Sequence[Replay], unknown:
     )
 
 
-def _replayed(found: Replay) -> Run:
-    return Run(
-        policy=found.policy.name,
-        ladder=rungs(found.policy.ladder),
-        acceptance=tuple(point(one.at, one.acceptance) for one in found.looks),
-        limits=limits(found.policy),
-        stays=tuple(Stay(one.start, one.end, one.level) for one in found.stays if one.level is not None),
-        temperature=tuple(point(one.at, one.hot) for one in found.looks),
-        temperature_label=f"Requests above temperature {hot_above(found.policy):g}",
-        load=load(found.looks),
-        events=tuple(
-            event(one.seconds, one.before or "", one.decision, carried_out=bool(one.carried_out))
-            for one in found.changes
-        ),
-    )
-
-
-def _run(policy: Policy, outcome: Outcome) -> Run:
+def _simulated(policy: Policy, outcome: Outcome) -> Run:
     return policy_run(policy, outcome.looks, outcome.stays, outcome.decisions)
+
+
+def _replayed(found: Replay) -> Run:
+    stayed = tuple(Stay(one.start, one.end, one.level) for one in found.stays if one.level is not None)
+    events = (
+        event(one.seconds, one.before or "", one.decision, carried_out=bool(one.carried_out)) for one in found.changes
+    )
+    return _told(found.policy, found.looks, stayed, tuple(events))
 
 
 def policy_run(policy: Policy, looks: Sequence[Look], stayed: Sequence[Stayed], decisions: Sequence[Decided]) -> Run:
     """What a policy saw and did."""
+    stays = tuple(Stay(one.start, one.end, one.level.name) for one in stayed)
+    return _told(policy, looks, stays, tuple(event(one.seconds, one.before, one.decision) for one in decisions))
+
+
+def _told(policy: Policy, looks: Sequence[Look], stays: tuple[Stay, ...], events: tuple[Event, ...]) -> Run:
     return Run(
         policy=policy.name,
-        ladder=rungs(policy.ladder),
+        ladder=tuple(Rung(level.name, level.tokens) for level in policy.ladder.levels),
         acceptance=tuple(point(one.at, one.acceptance) for one in looks),
         limits=limits(policy),
-        stays=tuple(Stay(one.start, one.end, one.level.name) for one in stayed),
+        stays=stays,
         temperature=tuple(point(one.at, one.hot) for one in looks),
         temperature_label=f"Requests above temperature {hot_above(policy):g}",
-        load=load(looks),
-        events=tuple(event(one.seconds, one.before, one.decision) for one in decisions),
+        load=tuple(Point(one.at, one.running) for one in looks),
+        events=events,
     )
 
 
@@ -162,19 +157,9 @@ def contender(name: str, outcome: Outcome, *, closed_loop: bool, is_policy: bool
     return Contender(name, figures, is_policy, best, tuple(_speed(one, closed_loop) for one in outcome.stretches))
 
 
-def rungs(ladder: Ladder) -> tuple[Rung, ...]:
-    """A ladder's levels."""
-    return tuple(Rung(level.name, level.tokens) for level in ladder.levels)
-
-
 def point(at: float, interval: Interval | None) -> Point:
     """A value with its interval."""
     return Point(at, None) if interval is None else Point(at, interval.value, interval.low, interval.high)
-
-
-def load(looks: Sequence[Look]) -> tuple[Point, ...]:
-    """Requests running per replica."""
-    return tuple(Point(one.at, one.running) for one in looks)
 
 
 def limits(policy: Policy) -> tuple[Limit, ...]:

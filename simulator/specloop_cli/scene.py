@@ -107,9 +107,38 @@ def set_scene(options: Options) -> Scene:
             f"{options.replicas}: give as many"
         )
     profile = read_profile(DEFAULT_PROFILE if options.profile is None else options.profile)
-    dated = trace.start is not None or options.start is not None
-    start = options.start or WITHOUT_DATES
-    hardware = Hardware(
+    started = options.start.timestamp() if options.start is not None else trace.start
+    hardware = _hardware(options, workload, profile)
+    setup = Setup(
+        hardware,
+        Ladder((DISABLED,)),
+        DISABLED,
+        options.replicas,
+        options.seed,
+        trace.seconds if options.concurrency is None else options.seconds or trace.seconds,
+        epoch=WITHOUT_DATES.timestamp() if started is None else started,
+        courses=Courses(),
+    )
+    known = Inputs(
+        step_times=None if options.blind else profile.times,
+        restart_seconds=hardware.away_seconds(0),
+    )
+    return Scene(
+        trace,
+        options.trace is None,
+        workload,
+        profile,
+        setup,
+        known,
+        options.concurrency,
+        requests,
+        dated=started is not None,
+    )
+
+
+def _hardware(options: Options, workload: Workload, profile: Profile) -> Hardware:
+    """Replicas of the profile, with what the workload says of their caches and differences."""
+    return Hardware(
         profile,
         live_seconds=LIVE_SECONDS if options.live else None,
         prefix_share=workload.prefix_cache_percent / 100.0,
@@ -118,21 +147,6 @@ def set_scene(options: Options) -> Scene:
             for one in workload.replicas
         ),
     )
-    setup = Setup(
-        hardware,
-        Ladder((DISABLED,)),
-        DISABLED,
-        options.replicas,
-        options.seed,
-        trace.seconds if options.concurrency is None else options.seconds or trace.seconds,
-        epoch=trace.start if trace.start is not None and options.start is None else start.timestamp(),
-        courses=Courses(),
-    )
-    known = Inputs(
-        step_times=None if options.blind else profile.times,
-        restart_seconds=hardware.away_seconds(0),
-    )
-    return Scene(trace, options.trace is None, workload, profile, setup, known, options.concurrency, requests, dated)
 
 
 def start_of(text: str | None) -> datetime | None:
@@ -158,14 +172,12 @@ def entrants(policies: Sequence[tuple[str, SpecPolicy]], scene: Scene) -> list[E
 
 def load_all(paths: Sequence[str]) -> list[tuple[str, SpecPolicy]]:
     """Every policy of these files with the file's name; raises InputError."""
-    if list(paths).count("-") > 1:
-        raise InputError("standard input can be read once: name - once")
     return [(path, policy) for path in paths for policy in load_policies(path)]
 
 
 def _entrant(path: str, document: SpecPolicy, scene: Scene) -> Entrant:
     name = document.metadata.name
-    drafter = running_drafter(scene.profile)
+    drafter = Drafter("drafter", scene.profile.methods()[0])  # what runs, where the policy does not say
     try:
         policy = resolve(name, document.spec, drafter, RUNNING_TOKENS, enforce=True)
         for level in policy.ladder.levels:
@@ -173,12 +185,6 @@ def _entrant(path: str, document: SpecPolicy, scene: Scene) -> Entrant:
     except (PolicyError, UnknownProfile, UnknownText) as error:
         raise InputError(f"{title(path)}: {name}: {error}") from error
     return Entrant(policy, policy.ladder.levels[0], document.spec.schedules)
-
-
-def running_drafter(profile: Profile) -> Drafter:
-    """What a fleet of this profile drafts with where a policy does not say."""
-    method = profile.methods()[0]
-    return Drafter("drafter", method, lookup_min=None, lookup_max=None)
 
 
 def _check(level: Level, scene: Scene) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from specloop_cli.errors import InputError
+from specloop_cli.named_files import refuse_reading_twice
 from specloop_cli.output import Format, console, document, print_document, print_table, refuse_writing, say, write_file
 from specloop_cli.reports import simulation_report
 from specloop_cli.scene import Options, Scene, entrants, load_all, set_scene
@@ -39,9 +40,9 @@ def run(policy_files: Sequence[str], options: Options, report: str | None, force
     """Simulate; 0 when it ran to its end."""
     began = time.perf_counter()
     page = Path(report) if report is not None else None
-    refuse_writing({"--report": page}, [*policy_files, *options.files()], force=force)
-    if [*policy_files, *options.files()].count("-") > 1:
-        raise InputError("standard input can be read once: name - once")
+    files = [*policy_files, *options.files()]
+    refuse_writing({"--report": page}, files, force=force)
+    refuse_reading_twice(files)
     policies = load_all(policy_files)
     scene = set_scene(options)
     ours = entrants(policies, scene)

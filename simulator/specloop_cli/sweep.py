@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from specloop_cli.errors import InputError, cannot
+from specloop_cli.named_files import refuse_reading_twice
 from specloop_cli.output import Format, console, print_document, refuse_writing, write_file
 from specloop_cli.policy_file import load_found, title
 from specloop_cli.scene import Options, Scene, entrants, set_scene
@@ -107,9 +108,7 @@ class Documents:
 
 def _refuse_early(asked: Asked, options: Options) -> None:
     """Say at once what would else be said after minutes."""
-    inputs = (asked.policy, *asked.traces, *[options.workload] * max(1, len(asked.traces)))
-    if inputs.count("-") > 1:
-        raise InputError("standard input can be read once: name - once")
+    refuse_reading_twice((asked.policy, *asked.traces, *[options.workload] * max(1, len(asked.traces))))
     if asked.hold_out and len(asked.traces) < 2:
         raise InputError("--hold-out keeps the last trace for the end: name two or more with --trace")
     if len({os.path.realpath(name) for name in asked.traces}) < len(asked.traces):

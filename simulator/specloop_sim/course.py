@@ -70,8 +70,8 @@ def courses_of(requests: Sequence[Request], drafting: Drafting) -> list[Course]:
 
     All their numbers lie in one array, the one for hardness in front of each request's own.
     """
-    tokens, level = drafting.level.tokens, drafting.level
-    if level.drafter is None or tokens == 0 or len(requests) == 1:
+    level = drafting.level
+    if level.drafter is None or level.tokens == 0 or len(requests) == 1:
         return [course_of(request, drafting) for request in requests]
     lengths = np.array([request.output_tokens for request in requests])
     numbers = deal_all(drafting.seed, [(request.id, request.output_tokens) for request in requests])
@@ -85,7 +85,7 @@ def courses_of(requests: Sequence[Request], drafting: Drafting) -> list[Course]:
     rejected = np.zeros(len(numbers), np.int8)
     for column in edges.T:
         rejected += numbers >= column.repeat(lengths)
-    emitted = _yields(tokens).take(rejected)
+    emitted = _yields(level.tokens).take(rejected)
     emitted[firsts] = 1  # token 0 comes from the prefill
     np.add.accumulate(emitted, out=emitted)
     before = emitted[firsts] - 1

@@ -71,7 +71,7 @@ class Loop:
         self._policy = policy
         self._epoch = epoch
         self._inputs = inputs
-        self._history = History(policy.signals.window_seconds, 2 * policy.signals.max_evidence_seconds)
+        self._history = History.of(policy.signals)
         self._state = PolicyState()
         self._looks = Looks(policy)
         self.decisions: list[Decided] = []

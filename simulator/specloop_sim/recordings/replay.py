@@ -99,7 +99,7 @@ class _Loop:
         self._timing = timing
         self._inputs = inputs
         self._listener = listener
-        self._history = History(policy.signals.window_seconds, 2 * policy.signals.max_evidence_seconds)
+        self._history = History.of(policy.signals)
         self._feed = Feed(self._history, fleet.level_of)
         self._state = PolicyState()
         self._answered: tuple[_Look, Decision] | None = None

@@ -90,7 +90,7 @@ def spec(name: str, port: int) -> EngineSpec:
 async def govern(settings: PrometheusSettings, policy: Policy, actuator: ProcessActuator) -> tuple[float, Told]:
     """Run the loop for a while; where it began to look, and what it decided."""
     told, began = Told(), 0.0
-    history = History(policy.signals.window_seconds, 2 * policy.signals.max_evidence_seconds)
+    history = History.of(policy.signals)
     with closing(Prometheus(settings)) as server:
         source = PrometheusSource(
             settings, server, history, ShownLevels(policy.ladder), look_seconds=policy.interval_seconds

@@ -170,7 +170,7 @@ Told = list[tuple[float, Decision]]
 
 def govern(fleet: Fleet, policy: Policy, seconds: float, inputs: Inputs = Inputs()) -> Told:  # noqa: B008  # frozen
     """Run the loop round a fleet, as live: look at the end of every interval, decide, act at once."""
-    history = History(policy.signals.window_seconds, 2 * policy.signals.max_evidence_seconds)
+    history = History.of(policy.signals)
     feed = Feed(history, level_reader(policy.ladder, ()))
     state, told, taken = PolicyState(), Told(), 0
     for tick in itertools.count(1):
