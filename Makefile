@@ -22,7 +22,7 @@ endif
 demo: setup ## watch the closed loop work on this machine, in under two minutes
 	@.venv/bin/specloop demo
 
-test: setup ## run all tests; builds a real llama-server once where it can
+test: setup ## run all tests; builds a real llama-server and Kubernetes once where it can
 	@bash scripts/test
 
 test-fast: setup ## run the quick unit tests, between two edits
@@ -34,7 +34,7 @@ check: setup ## lint, format, types, import rules, the shipped policies
 # Written aside first, so that a failure leaves the old file alone.
 crd: setup ## write crds/ anew from the policy models
 	@mkdir -p crds
-	@.venv/bin/specloop crd > crds/new && mv crds/new crds/specpolicies.specloop.dev.yaml || { rm -f crds/new; exit 1; }
+	@.venv/bin/specloop crd > crds/new && cp crds/new charts/specloop/files/specpolicies.specloop.dev.yaml && mv crds/new crds/specpolicies.specloop.dev.yaml || { rm -f crds/new; exit 1; }
 
 docs: setup ## write docs/reference/ anew from the policy models
 	@.venv/bin/python scripts/generate_docs

@@ -14,13 +14,13 @@ import struct
 import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from specloop_engine.sample import Dialect, Drafting, Sample
+from specloop_engine.sample import Dialect, Drafting, Sample, Served
 
 T = TypeVar("T")
 Floats = NDArray[np.float64]
@@ -41,6 +41,7 @@ SAMPLE_FLOATS = (
 )
 SAMPLE_INTEGERS = ("tokens", "generation")
 DRAFTING_FLOATS = ("drafts", "draft_tokens", "accepted_tokens", "lifetime_rate")
+SERVED_FLOATS = tuple(one.name for one in fields(Served))
 
 INTEGERS = (np.int8, np.int16, np.int32, np.int64)
 FLOAT64, BITS64 = np.dtype("<f8"), np.dtype("<u8")
@@ -68,14 +69,20 @@ def pack(samples: Sequence[Sample]) -> bytes:
     for name in (*SAMPLE_FLOATS, *SAMPLE_INTEGERS):
         block.numbers(name, [getattr(one, name) for one in samples])
     drafting = [one.drafting for one in samples]
-    block.numbers("drafting", [float(one is not None) for one in drafting])
-    for name in DRAFTING_FLOATS:
-        block.numbers(f"drafting.{name}", [getattr(one, name) if one else None for one in drafting])
+    _pack_part(block, "drafting", DRAFTING_FLOATS, drafting)
+    _pack_part(block, "served", SERVED_FLOATS, [one.served for one in samples])
     block.rows("positions", [one.accepted_per_position if one else () for one in drafting])
     edges = [tuple(edge for edge, _ in one.temperatures) for one in samples]
     block.names("edges", [json.dumps(one) for one in edges])
     block.rows("temperatures", [tuple(count for _, count in one.temperatures) for one in samples])
     return block.finish()
+
+
+def _pack_part(block: "_Writer", name: str, floats: Iterable[str], parts: Sequence[Drafting | Served | None]) -> None:
+    """The numbers of one part of the samples, which some may not have."""
+    block.numbers(name, [float(one is not None) for one in parts])
+    for number in floats:
+        block.numbers(f"{name}.{number}", [getattr(one, number) if one else None for one in parts])
 
 
 def unpack(data: bytes) -> list[Sample]:
@@ -107,6 +114,7 @@ def _samples(block: "_Reader") -> list[Sample]:
             "shows_drafting": [bool(one) for one in block.numbers("shows_drafting")],
             "drafting": _drafting(block),
             "temperatures": _temperatures(block),
+            "served": _served(block),
         },
     )
 
@@ -114,7 +122,19 @@ def _samples(block: "_Reader") -> list[Sample]:
 def _drafting(block: "_Reader") -> list[Drafting | None]:
     columns = {name: block.numbers(f"drafting.{name}") for name in DRAFTING_FLOATS}
     made = _made(Drafting, block.samples, {**columns, "accepted_per_position": block.rows("positions")})
-    return [one if there else None for one, there in zip(made, block.numbers("drafting"), strict=True)]
+    return _where(block.numbers("drafting"), made)
+
+
+def _served(block: "_Reader") -> list[Served | None]:
+    if "served" not in block:
+        return [None] * block.samples  # it was recorded before this was looked at
+    columns = {name: block.numbers(f"served.{name}") for name in SERVED_FLOATS}
+    return _where(block.numbers("served"), _made(Served, block.samples, columns))
+
+
+def _where(there: Iterable[float], made: Iterable[T]) -> list[T | None]:
+    """Parts of the samples that have them."""
+    return [one if has else None for one, has in zip(made, there, strict=True)]
 
 
 def _temperatures(block: "_Reader") -> Iterator[tuple[tuple[float, float], ...]]:
@@ -192,6 +212,10 @@ class _Reader:
         for name, form, size in head["columns"]:
             self._columns[name] = form, data[place : place + size]
             place += size
+
+    def __contains__(self, name: str) -> bool:
+        """Whether there is such a column."""
+        return name in self._columns
 
     def numbers(self, name: str, count: int | None = None) -> list[Any]:
         """The values of a column of numbers; `count` where it is not one a sample."""

@@ -53,6 +53,12 @@ class Pages:
         found = (self._sample(*key, page) for key, page in sorted(pages.items(), key=lambda one: one[0]))
         return [one for one in found if one is not None]
 
+    def forget(self, before: float) -> None:
+        """Forget scrapers that were last heard from before this time, so that pods may come and go for ever."""
+        for pod, heard in list(self._heard.items()):
+            if max(heard.values()) < before:
+                del self._heard[pod]
+
     def _pages(
         self, series: Iterable[Mapping[str, Any]]
     ) -> dict[tuple[float, str, tuple[str, ...]], dict[str, list[Series]]]:

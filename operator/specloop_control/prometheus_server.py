@@ -10,7 +10,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
@@ -21,6 +21,7 @@ from prometheus_api_client.prometheus_connect import PrometheusConnect
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 from urllib3.util.retry import Retry
 
+from specloop_control.credentials import BasicAuth, CredentialError, bearer
 from specloop_engine.reader import VLLM_PREFIX, wanted_series
 
 LAG_SECONDS = 10.0
@@ -51,7 +52,17 @@ NO_ANSWER = (408, 413, 422, 503)
 PASSING = (429, 502, 504)
 """Statuses after which the same query may well be answered."""
 
+TENANT_HEADER = "X-Scope-OrgID"
+"""What Mimir and Cortex tell tenants apart by."""
+
+SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
+"""Headers that hold secrets, which are given as files."""
+
 REFUSALS = {401: "it wants a token", 403: "it forbids this query", 404: "is the address right?"}
+
+FAILED_ALONE = ('status=~"(5.*)?"', 'code=""')
+"""Of `http_requests_total`, which half the programs of a cluster have, the failures alone, as vLLM labels them; the
+engines' own series have neither label."""
 
 MATCHER = re.compile(r'\s*[a-zA-Z_]\w*\s*(=~|!~|!=|=)\s*"([^"\\\n]|\\.)*"\s*', re.ASCII)
 """One matcher of PromQL, such as `namespace="llm"`."""
@@ -78,13 +89,25 @@ class PrometheusSettings:
     pod_label: str = "pod"
     """Label that names the pod; series without it belong to the pod named by their `instance`."""
     matchers: tuple[str, ...] = ()
-    """Further matchers in PromQL, such as `model_name="chat"`."""
+    """Further matchers in PromQL, such as `cluster="west"`."""
     timeout_seconds: float = TIMEOUT_SECONDS
     """How long an answer may take as a whole."""
     lag_seconds: float = LAG_SECONDS
     """How old data must be to be complete: the longest scrape time-out of the pods' jobs."""
     token_file: Path | None = None
     """File with a bearer token, read again for every query."""
+    basic_auth: BasicAuth | None = None
+    """A user and a password instead of a token, read again for every query."""
+    ca_file: Path | None = None
+    """Certificates, in PEM, that the server's is checked against; None: those that the system trusts."""
+    cert_file: Path | None = None
+    """Certificate, in PEM, that the server may ask for; read again for every connection, as the next two are."""
+    key_file: Path | None = None
+    """Its key; None: it stands in the same file."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Further headers of every query, none of them secret."""
+    tenant: str | None = None
+    """Whose series are asked for, where a server keeps those of several tenants."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be asked for, with PrometheusError."""
@@ -99,6 +122,12 @@ class PrometheusSettings:
                 raise PrometheusError(f"{label!r} is no name of a label: letters, digits and _ alone")
         if not re.fullmatch(r"[a-zA-Z_:][a-zA-Z0-9_:]*", self.prefix):
             raise PrometheusError(f"{self.prefix!r} begins no name of a series: give one such as {VLLM_PREFIX}")
+        if self.token_file is not None and self.basic_auth is not None:
+            raise PrometheusError("a token and a password: give one of them, a query carries one")
+        if self.key_file is not None and self.cert_file is None:
+            raise PrometheusError("a key without its certificate: give both")
+        for name, value in self.sent_headers.items():
+            _check_header(name, value)
 
     @property
     def source(self) -> str:
@@ -107,16 +136,30 @@ class PrometheusSettings:
         return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))
 
     @property
+    def sent_headers(self) -> Mapping[str, str]:
+        """The headers of every query, the tenant's among them."""
+        return {**self.headers, **({} if self.tenant is None else {TENANT_HEADER: self.tenant})}
+
+    @property
     def selector(self) -> str:
         """The series that are wanted, in PromQL."""
         names = "|".join(sorted(wanted_series(self.prefix)))
-        return "{" + ",".join((f'__name__=~"{names}"', *self.chosen)) + "}"
+        return "{" + ",".join((f'__name__=~"{names}"', *FAILED_ALONE, *self.chosen)) + "}"
 
     @property
     def chosen(self) -> tuple[str, ...]:
         """The matchers that choose pods."""
         namespace = () if self.namespace is None else (f"{self.namespace_label}={json.dumps(self.namespace)}",)
         return (*namespace, *self.matchers)
+
+
+def _check_header(name: str, value: str) -> None:
+    if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+        raise PrometheusError(f"{name!r} is no name of a header: letters, digits and dashes")
+    if name.lower() in SECRET_HEADERS:
+        raise PrometheusError(f"the header {name} holds a secret: give it as a file, with a token or a password")
+    if not (value.isascii() and value.isprintable()):
+        raise PrometheusError(f"the header {name} must be one line of plain letters")
 
 
 def _is_address(url: str) -> bool:
@@ -134,6 +177,8 @@ class Answer:
     series: Sequence[Mapping[str, Any]]
     """Each with its labels under "metric" and its pairs of time and value under "values"."""
     warnings: tuple[str, ...] = ()
+    query: str = ""
+    """What was asked, in PromQL as it was sent."""
 
     @property
     def values(self) -> int:
@@ -165,6 +210,8 @@ class Prometheus:
         self._deadline = 0.0
         self._session = requests.Session()
         self._session.hooks["response"].append(self._read)
+        self._session.verify = True if settings.ca_file is None else str(settings.ca_file)
+        self._session.cert = _certificate(settings)
         self._client = PrometheusConnect(
             url=settings.url.rstrip("/"),
             session=self._session,
@@ -188,7 +235,7 @@ class Prometheus:
             raise PrometheusError(f"{self._settings.source} answers no ranges of values: is it a Prometheus?")
         # Prometheus before 3.0 counts a value at the very start in.
         series = [{**one, "values": _after(one["values"], start)} for one in found]
-        return Answer(series, self._warnings)
+        return Answer(series, self._warnings, query)
 
     def names(self, selector: str, start: float, end: float) -> Sequence[str]:
         """Names of the series that there were between two times."""
@@ -202,7 +249,7 @@ class Prometheus:
 
     def _ask(self, ask: Callable[[], Any]) -> Any:
         source, seconds = self._settings.source, self._settings.timeout_seconds
-        self._client.headers = self._headers()
+        self._identify()
         self._deadline = time.monotonic() + seconds
         self._warnings = ()
         try:
@@ -217,15 +264,18 @@ class Prometheus:
             raise PrometheusError(f"{source} answers nothing that a Prometheus would: is the address right?") from error
         except (requests.RequestException, HTTPError) as error:
             raise PrometheusError(f"{source} cannot be reached: {_cause(error)}") from error
+        except OSError as error:  # requests' own for a certificate's file that is not there
+            raise PrometheusError(f"{source} cannot be asked: {error}") from error
 
-    def _headers(self) -> dict[str, str]:
-        file = self._settings.token_file
-        if file is None:
-            return {}
+    def _identify(self) -> None:
+        """Say who asks, as the files have it now."""
+        settings = self._settings
         try:
-            return {"Authorization": f"Bearer {file.read_text().strip()}"}
-        except (OSError, UnicodeDecodeError) as error:
-            raise PrometheusError(f"cannot read the token in {file}: {error}") from error
+            self._client.headers = {**settings.sent_headers, **bearer(settings.token_file)}
+            password = None if settings.basic_auth is None else settings.basic_auth.read()
+        except CredentialError as error:
+            raise PrometheusError(str(error)) from error
+        self._client.auth = password  # type: ignore[assignment]  # None is its own default
 
     def _read(self, response: requests.Response, *_: object, **__: object) -> None:
         """Read an answer within the limits of size and time, parse it once, and keep its warnings."""
@@ -238,10 +288,12 @@ class Prometheus:
             if time.monotonic() > self._deadline:
                 response.close()
                 raise requests.ReadTimeout
-        response._content = bytes(body)
-        if response.status_code == requests.codes.ok:
+        if response.status_code != requests.codes.ok:
+            response._content = bytes(body)
+        else:
+            response._content = b""  # it is long, and read by nobody but us
             try:
-                parsed = response.json()
+                parsed = json.loads(body)
             except RecursionError:
                 raise PrometheusError(f"{self._settings.source} answers with brackets nested too deep") from None
             self._warnings = tuple(str(one) for one in parsed.get("warnings") or ())
@@ -263,10 +315,20 @@ def _after(values: Sequence[Any], start: float) -> Sequence[Any]:
         raise PrometheusError("the answer holds values that are no samples; is this a Prometheus?") from None
 
 
+def _certificate(settings: PrometheusSettings) -> str | tuple[str, str] | None:
+    if settings.cert_file is None or settings.key_file is None:
+        return None if settings.cert_file is None else str(settings.cert_file)
+    return str(settings.cert_file), str(settings.key_file)
+
+
 def _cause(error: BaseException) -> str:
     """The innermost reason of a failed connection, without the wrappings of three libraries."""
     text = str(error)
-    for known in ("Name or service not known", "Connection refused", "No route to host", "certificate verify failed"):
+    if found := re.search(r"certificate verify failed: ([^(]+)", text):
+        return f"its certificate is not trusted: {found[1].strip()}"
+    if found := re.search(r"SSL\w*Error\(\d+, '(?:\[[^\]]*\] )?([^(']+)", text):
+        return f"TLS failed ({found[1].strip()}); are the certificates and the key the right ones?"
+    for known in ("Name or service not known", "Connection refused", "No route to host"):
         if known.lower() in text.lower():
             return known.lower()
     return type(error).__name__

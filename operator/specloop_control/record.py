@@ -12,7 +12,7 @@ from specloop_control.prometheus_pages import SCRAPER_SECONDS, Pages
 from specloop_control.prometheus_server import PrometheusSettings, Server, pull
 from specloop_control.recorder import Recorder
 from specloop_control.recording_file import Header, RecordingError, part_of
-from specloop_engine.reader import LLAMACPP_PREFIX, PROCESS_START, TEMPERATURE, wanted_series
+from specloop_engine.reader import LLAMACPP_PREFIX, NOT_AN_ENGINES, wanted_series
 from specloop_engine.sample import Sample
 from specloop_policy.times import rfc3339
 
@@ -20,7 +20,7 @@ CHUNK_SECONDS = 900.0
 """Asked for at first: a thousand pods at 15 s have 3.6 million values in it, less than any limit."""
 
 MAX_BYTES = 2 * 10**9
-"""Largest recording: a week of ten pods has some 12 MB, so that this is room for 1,600 pods."""
+"""Largest recording: a week of ten pods has some 16 MB, so that this is room for 1,200 pods."""
 
 SIMILAR = ("num_requests_running", "generation_tokens_total", "requests_processing", "tokens_predicted_total")
 """Ends of names that every release of vLLM or llama.cpp has, whatever they were made to begin with."""
@@ -157,7 +157,7 @@ def _refuse_large(recorder: Recorder, max_bytes: int) -> None:
 
 def _has_engine(names: Iterable[str]) -> bool:
     """Whether any series is an engine's own."""
-    return bool(set(names) - {PROCESS_START, TEMPERATURE})
+    return bool(set(names) - NOT_AN_ENGINES)
 
 
 def _nothing(server: Server, plan: Plan) -> str:

@@ -24,20 +24,29 @@ INCARNATION_HEADER = "Process-Start-Time-Unix"
 
 
 async def fetch_page(
-    client: httpx.AsyncClient, url: str, *, seconds: float = SCRAPE_SECONDS
+    client: httpx.AsyncClient,
+    url: str,
+    *,
+    seconds: float = SCRAPE_SECONDS,
+    max_bytes: int = PAGE_BYTES,
+    headers: Mapping[str, str] | None = None,
+    server_name: str | None = None,
 ) -> tuple[bytes, str | None]:
     """The page at `url`, read within `seconds` in all, and what its header says of the process.
 
-    Raises httpx.HTTPError on a failure, a status other than success, or a page that takes longer or is above the limit.
+    `server_name` is the name that the certificate must have, where that is not the URL's.  Raises httpx.HTTPError on a
+    failure, a status other than success, or a page that takes longer or is above the limit.
     """
     try:
-        async with asyncio.timeout(seconds), client.stream("GET", url, timeout=seconds) as response:
+        extensions = {} if server_name is None else {"sni_hostname": server_name}
+        request = client.stream("GET", url, timeout=seconds, headers=headers, extensions=extensions)
+        async with asyncio.timeout(seconds), request as response:
             response.raise_for_status()
             body = bytearray()
             async for chunk in response.aiter_bytes():
                 body += chunk
-                if len(body) > PAGE_BYTES:
-                    raise httpx.TransportError(f"the page at {url} is above {PAGE_BYTES} bytes")
+                if len(body) > max_bytes:
+                    raise httpx.TransportError(f"the page at {url} is above {max_bytes} bytes")
     except TimeoutError as error:
         raise httpx.ReadTimeout(f"the page at {url} took more than {seconds:g} s") from error
     return bytes(body), response.headers.get(INCARNATION_HEADER)

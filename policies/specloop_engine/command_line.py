@@ -52,6 +52,13 @@ class CommandLine:
         return found[-1] if found else None
 
     @property
+    def others(self) -> list[str]:
+        """The arguments that are no part of the setting."""
+        flags = (*self.setting.flags, *self.setting.companions)
+        taken = {place for flag in flags for place in flag.places}
+        return [word.value for place, word in enumerate(self.source.words) if place not in taken]
+
+    @property
     def target(self) -> str | None:
         """The model that is served, as the command names it; None where it does not."""
         if self.engine is Engine.LLAMACPP:
@@ -129,7 +136,7 @@ def _changed(line: CommandLine, config: Config | None) -> tuple[Written, Command
         return Written(line.source.command, line.source.args), line
     written = _edited(line, config)
     again = _read_again(line, written)
-    if again.speculation != speculation_of(config, line.engine) or _others(again) != _others(line):
+    if again.speculation != speculation_of(config, line.engine) or again.others != line.others:
         raise CommandLineError(_item(line), "this cannot be edited for sure", "quote it more plainly")
     return written, again
 
@@ -158,13 +165,6 @@ def _edited(line: CommandLine, config: Config | None) -> Written:
     else:
         edit = llamacpp_flags.edit_setting(setting, words, config)
     return Written(*line.source.edited(edit))
-
-
-def _others(line: CommandLine) -> list[str]:
-    """The arguments that are no part of the setting."""
-    flags = (*line.setting.flags, *line.setting.companions)
-    taken = {place for flag in flags for place in flag.places}
-    return [word.value for place, word in enumerate(line.source.words) if place not in taken]
 
 
 def _item(line: CommandLine) -> str:

@@ -43,10 +43,10 @@ def _invalid(span: Span) -> str | None:
 
 
 def _reset(span: Span) -> str | None:
-    return next((reason for step in span.steps() if (reason := _restart(*step))), None)
+    return next((reason for step in span.steps() if (reason := restart(*step))), None)
 
 
-def _restart(first: Counted, second: Counted) -> str | None:
+def restart(first: Counted, second: Counted) -> str | None:
     """How it shows that another process answered the second time."""
     before, after = first.sample, second.sample
     if before.dialect is not after.dialect:

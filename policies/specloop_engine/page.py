@@ -150,7 +150,12 @@ def _wanted_lines(page: str, wanted: frozenset[str]) -> Iterator[_Line]:
 
 @lru_cache(maxsize=32)
 def _finder(wanted: frozenset[str]) -> re.Pattern[str]:
-    names = "|".join(re.escape(name) for name in sorted(wanted)) or "(?!)"
+    """Names by their prefix, because alternatives that begin alike are tried one after another at every line."""
+    ends: dict[str, list[str]] = {}
+    for name in sorted(wanted):
+        prefix, colon, end = name.rpartition(":")
+        ends.setdefault(re.escape(prefix + colon), []).append(re.escape(end))
+    names = "|".join(f"{prefix}(?:{'|'.join(found)})" for prefix, found in ends.items()) or "(?!)"
     return re.compile(rf"\n[ \t]*({names})(?![\w:])[^\n]*", re.ASCII)
 
 

@@ -13,21 +13,41 @@ llama.cpp counts no requests.  Predicted tokens / 200 stand in for finished requ
 steps of answers shorter than 200 tokens come out too many by at most one a request.  No other counter helps:
 n_decode_total counts batches of prompts and of steps alike (on the recorded pages it is predicted less accepted
 tokens).  It prints totals with six digits but the positions in full, so accepted tokens are summed over the positions.
+
+How well requests were served comes from histograms over the requests that ended.  Clients who hang up are in none of
+vLLM V1's, nor in its `request_success` (vLLM issues 31503 and 55634), so that they are no failures.  What fails in
+front of the engine shows as HTTP 5xx alone, on the same page (prometheus-fastapi-instrumentator), where the handler is
+one that serves completions.  llama.cpp has the seconds and the tokens of answers and nothing else of this; its tokens
+include first tokens and its seconds do not, which makes a token look faster by one part in an answer's length.
 """
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from specloop_engine.page import Page, PageError, Series, parse_page
-from specloop_engine.sample import Dialect, Drafting, Sample
+from specloop_engine.sample import Dialect, Drafting, Sample, Served
 
 VLLM_PREFIX = "vllm:"
 LLAMACPP_PREFIX = "llamacpp:"
 TEMPERATURE = "specloop_request_temperature_bucket"
 PROCESS_START = "process_start_time_seconds"
+HTTP_REQUESTS = "http_requests_total"
+NOT_AN_ENGINES = frozenset({PROCESS_START, TEMPERATURE, HTTP_REQUESTS})
+"""Series that any program may have."""
+
+COMPLETIONS = (
+    "/v1/completions",
+    "/v1/chat/completions",
+    "/v1/responses",
+    "/v1/messages",
+    "/inference/v1/generate",
+    "/generate",
+    "/invocations",
+)
+"""Handlers of vLLM whose requests the engine serves."""
 
 TOKENS_PER_REQUEST = 200.0
 """Predicted tokens of llama.cpp that stand in for one finished request."""
@@ -48,12 +68,21 @@ VLLM_NAMES = (
     "prompt_tokens_total",
     "request_success_total",
     "request_generation_tokens_bucket",
+    "request_generation_tokens_count",
+    "request_generation_tokens_sum",
+    "request_decode_time_seconds_sum",
     "time_to_first_token_seconds_count",
+    "time_to_first_token_seconds_sum",
     "iteration_tokens_total_count",
     "num_requests_running",
     "num_requests_waiting",
     "kv_cache_usage_perc",
     "gpu_cache_usage_perc",
+    "prefix_cache_queries_total",
+    "prefix_cache_hits_total",
+    "gpu_prefix_cache_queries_total",
+    "gpu_prefix_cache_hits_total",
+    "num_preemptions_total",
 )
 LLAMACPP_NAMES = (
     "spec_decode_num_drafts_total",
@@ -61,6 +90,7 @@ LLAMACPP_NAMES = (
     "spec_decode_num_accepted_tokens_total",
     POSITIONS,
     "tokens_predicted_total",
+    "tokens_predicted_seconds_total",
     "prompt_tokens_total",
     "n_decode_total",
     "requests_processing",
@@ -73,7 +103,7 @@ def wanted_series(prefix: str = VLLM_PREFIX) -> frozenset[str]:
     """Names of all series that a sample is read from."""
     vllm = {prefix + name for name in VLLM_NAMES}
     llamacpp = {LLAMACPP_PREFIX + name for name in LLAMACPP_NAMES}
-    return frozenset(vllm | llamacpp | {TEMPERATURE, PROCESS_START})
+    return frozenset(vllm | llamacpp | NOT_AN_ENGINES)
 
 
 def read_sample(
@@ -130,6 +160,10 @@ class _Source:
     def total(self, name: str) -> float | None:
         return _total(self.series(name))
 
+    def total_of_either(self, name: str, old: str) -> float | None:
+        """Under its name, else under the one that it had before."""
+        return self.total(old) if (found := self.total(name)) is None else found
+
     def mean(self, name: str) -> float | None:
         found = self.series(name)
         return sum(one.value for one in found) / len(found) if found else None
@@ -166,7 +200,32 @@ def _vllm_sample(page: Page, prefix: str, at: float) -> Sample | None:
         running=source.total("num_requests_running"),
         waiting=source.total("num_requests_waiting"),
         kv_cache_percent=_vllm_kv_cache_percent(source),
+        served=_vllm_served(source, finished),
     )
+
+
+def _vllm_served(source: _Source, finished: Sequence[Series]) -> Served:
+    return Served(
+        decode_seconds=source.total("request_decode_time_seconds_sum"),
+        answer_tokens=source.total("request_generation_tokens_sum"),
+        ended_requests=source.total("request_generation_tokens_count"),
+        first_token_seconds=source.total("time_to_first_token_seconds_sum"),
+        failed_requests=_total_where(finished, lambda labels: labels.get("finished_reason") in NOT_FINISHED),
+        failed_responses=_failed_responses(source.page),
+        cache_queries=source.total_of_either("prefix_cache_queries_total", "gpu_prefix_cache_queries_total"),
+        cache_hits=source.total_of_either("prefix_cache_hits_total", "gpu_prefix_cache_hits_total"),
+        preemptions=source.total("num_preemptions_total"),
+    )
+
+
+def _failed_responses(page: Page) -> float | None:
+    own = [one for one in page[HTTP_REQUESTS] if one.labels.get("handler", COMPLETIONS[0]) in COMPLETIONS]
+    return _total_where(own, lambda labels: labels.get("status", "").startswith("5"))
+
+
+def _total_where(series: Sequence[Series], chosen: Callable[[Mapping[str, str]], bool]) -> float | None:
+    """The sum over those whose labels are chosen, which may be none yet; None when there are no series at all."""
+    return sum((one.value for one in series if chosen(one.labels)), 0.0) if series else None
 
 
 def _vllm_dialect(source: _Source, own: Iterable[Series]) -> Dialect:
@@ -229,6 +288,7 @@ def _llamacpp_sample(page: Page, at: float) -> Sample | None:
         engine_steps=source.total("n_decode_total"),
         running=source.total("requests_processing"),
         waiting=source.total("requests_deferred"),
+        served=Served(decode_seconds=source.total("tokens_predicted_seconds_total"), answer_tokens=predicted),
     )
 
 

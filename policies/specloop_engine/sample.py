@@ -28,6 +28,32 @@ class Drafting:
 
 
 @dataclass(frozen=True, slots=True)
+class Served:
+    """How well the process has served since it started; what `Sample` has already is not here again.
+
+    None: this engine does not say.
+    """
+
+    decode_seconds: float | None = None
+    """Time from first to last token, summed over the requests that ended."""
+    answer_tokens: float | None = None
+    """Tokens of these requests."""
+    ended_requests: float | None = None
+    """How many they were, whatever ended them and however many tokens they had."""
+    first_token_seconds: float | None = None
+    """Time from arrival to first token, summed over `Sample.first_tokens`."""
+    failed_requests: float | None = None
+    """Requests that ended by abort or error."""
+    failed_responses: float | None = None
+    """Requests for completions that were answered with a status of 5xx."""
+    cache_queries: float | None = None
+    """Prompt tokens looked up in the prefix cache; blocks in the first releases of V1."""
+    cache_hits: float | None = None
+    """Those of them that were there."""
+    preemptions: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """Counters and gauges of one engine process at `at` (seconds since the epoch).
 
@@ -68,3 +94,5 @@ class Sample:
     kv_cache_percent: float | None = None
     temperatures: tuple[tuple[float, float], ...] = ()
     """Requests by temperature since the process started: (upper edge, requests at or below), the last infinite."""
+    served: Served | None = None
+    """None: this was recorded before it was looked at."""

@@ -1,18 +1,20 @@
 """Samples of one pod over a span, and how its counters moved: what judges and windows are made from."""
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
 
-from specloop_engine.sample import Dialect, Drafting, Sample
+from specloop_engine.sample import Dialect, Drafting, Sample, Served
 
 FLOAT_NOISE = 1e-9
 """Relative error of counters that went through other programs as text."""
 
 LLAMACPP_DIGITS = 6
 """Significant digits that llama.cpp prints: beyond a million, its totals are rounded."""
+
+SERVED = tuple(field.name for field in fields(Served))
 
 SILENT_UNTIL_FIRST_DRAFT = frozenset({Dialect.VLLM_V0, Dialect.LLAMACPP})
 """Engines that show nothing of speculation before the first draft."""
@@ -80,6 +82,15 @@ def counters(sample: Sample) -> dict[str, float]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def served_counters(sample: Sample) -> dict[str, float]:
+    """What a sample counts of how well it served, by name in words.
+
+    Apart from the others: they tell nothing of acceptance, and those of HTTP move while the engine hangs.
+    """
+    found = {name.replace("_", " "): getattr(sample.served, name) for name in SERVED} if sample.served else {}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def moves(before: Counted, after: Counted) -> Iterator[tuple[str, float, float]]:
     """Counters with their value before and after; one that has just appeared began at zero."""
     for name, value in after.counters.items():
@@ -90,12 +101,19 @@ def flaw(sample: Sample) -> str | None:
     """What makes a sample useless as an end of a window; None when it is sound."""
     if sample.dialect is None:
         return "the page has no series of an engine"
-    for name, value in counters(sample).items():
-        if not (math.isfinite(value) and value >= 0.0):
-            return f"the counter of {name} is {value:g}"
+    if (wrong := unsound(counters(sample))) is not None:
+        return wrong
     rate = sample.drafting.lifetime_rate if sample.drafting else None
     if rate is not None and not (math.isnan(rate) or 0.0 <= rate <= 1.0):
         return f"the gauge of the acceptance rate is {rate:g}"
+    return None
+
+
+def unsound(counters: Mapping[str, float]) -> str | None:
+    """Which counter has a value that none can have."""
+    for name, value in counters.items():
+        if not (math.isfinite(value) and value >= 0.0):
+            return f"the counter of {name} is {value:g}"
     return None
 
 

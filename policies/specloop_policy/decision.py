@@ -50,11 +50,13 @@ class FiringAlert:
 
 @dataclass(frozen=True, slots=True)
 class FailedChange:
-    """A level that did not come up; `key` stands for its configuration and image together."""
+    """A level that did not come up, or did harm; `key` stands for its configuration and image together."""
 
     level: str
     key: str
     reason: str
+    back_to: str | None = None
+    """The level to go back to where the one that failed still runs; None: what runs is that level already."""
 
 
 @dataclass(frozen=True, slots=True)

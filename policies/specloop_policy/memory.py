@@ -67,6 +67,7 @@ def rolled_back(policy: Policy, state: PolicyState, failed: FailedChange, to: st
     """A change failed and was taken back; its configuration is not tried again until it or its image changes."""
     known = (one for one in state.quarantine if policy.ladder.find(one.level) is not None)
     others = tuple(one for one in known if one.level != failed.level)
+    kept = replace(failed, back_to=None)
     return replace(
-        state, level=to, changed_at=now, raised_at=None, holds_since=(), probe=None, quarantine=(*others, failed)
+        state, level=to, changed_at=now, raised_at=None, holds_since=(), probe=None, quarantine=(*others, kept)
     )

@@ -79,6 +79,35 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class Service:
+    """How pods served between two samples: sums that can be added over pods and over time; all are counts or seconds.
+
+    A quantity that the engine does not report is None, never 0.
+    """
+
+    decode_seconds: float | None = None
+    """Time from first to last token, summed over finished requests; one-token requests have none."""
+    decode_tokens: float | None = None
+    """Tokens after the first, summed over the same requests."""
+    first_token_seconds: float | None = None
+    """Time to first token, summed over requests."""
+    first_tokens: float | None = None
+    """Requests whose first token came."""
+    finished_requests: float | None = None
+    """Requests that ended as they should, one-token requests left out."""
+    output_tokens: float | None = None
+    """Their tokens."""
+    length_requests: float | None = None
+    """Those of them that ran into their length limit."""
+    failed_requests: float | None = None
+    """Requests that ended by error or abort, or with an HTTP status of 5xx, whichever are more."""
+    cache_queries: float | None = None
+    """Tokens looked up in the prefix cache."""
+    cache_hits: float | None = None
+    preemptions: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     """The target as it runs: the level that its configuration asks for, and its replicas."""
 

@@ -51,16 +51,23 @@ class Policy:
 
 
 def resolve(
-    name: str, spec: SpecPolicySpec, running: Drafter | None = None, tokens: int = 0, *, enforce: bool | None = None
+    name: str,
+    spec: SpecPolicySpec,
+    running: Drafter | None = None,
+    tokens: int = 0,
+    *,
+    enforce: bool | None = None,
+    derived: Ladder | None = None,
 ) -> Policy:
     """Fill in what the policy leaves to its target, which runs drafter `running` with K = `tokens`.
 
-    `enforce` overrides the policy's mode.  Raises PolicyError naming every contradiction.
+    `enforce` overrides the policy's mode; `derived` is the ladder that was derived before, where one is remembered.
+    Raises PolicyError naming every contradiction.
     """
     found = list(contradictions(spec))
     if found:
         raise PolicyError(found)
-    ladder = _declared_ladder(spec) if spec.levels is not None else derive_ladder(running, tokens)
+    ladder = _declared_ladder(spec) if spec.levels is not None else derived or derive_ladder(running, tokens)
     rules = spec.rules if spec.rules is not None else field_report_rules(ladder)
     named: list[tuple[tuple[str | int, ...], str | None]] = [
         *((("rules", place, "action", "level"), rule.action.level) for place, rule in enumerate(rules)),

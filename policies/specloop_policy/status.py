@@ -4,33 +4,22 @@ Times are RFC 3339 text with microseconds, as everywhere in Kubernetes; in a `Po
 epoch.  Unknown fields are dropped when read: a newer operator may have written them.
 """
 
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
 from specloop_policy.decision import ActionName, FailedChange, Forced, PolicyState, Probe, Trial
-from specloop_policy.ladder import Method
+from specloop_policy.ladder import Drafter, Ladder, Level, Method
 from specloop_policy.model import Name
+from specloop_policy.report import Report, Text, Time, as_time, maybe_seconds, maybe_time
+from specloop_policy.rollout_status import RolloutMemory, WatchMemory
 
 MAX_DECISIONS = 10
 """Decisions kept in the status, newest last."""
 
-Time = Annotated[
-    AwareDatetime,
-    AfterValidator(lambda time: time.astimezone(UTC)),
-    PlainSerializer(lambda time: time.isoformat(timespec="microseconds").replace("+00:00", "Z"), return_type=str),
-]
 Percent = Annotated[int, Field(ge=0, le=100)]
-Text = Annotated[str, Field(max_length=4096)]
-
-
-class Report(BaseModel):
-    """A piece of a status: written by the operator, read leniently."""
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
 
 
 class ConditionStatus(StrEnum):
@@ -66,6 +55,8 @@ class LevelReport(Report):
     method: Method | None = Field(default=None, description="How the drafter proposes tokens.")
     model: Annotated[str, Field(max_length=512)] | None = Field(default=None, description="The draft model.")
     tokens: Annotated[int, Field(ge=1)] | None = Field(default=None, description="K, the draft tokens a step.")
+    lookup_min: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Shortest n-gram looked up.")
+    lookup_max: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Longest n-gram looked up.")
 
 
 class Recommendation(Report):
@@ -154,6 +145,17 @@ class Memory(Report):
     quarantine: Annotated[tuple[QuarantineMemory, ...], Field(max_length=16)] = Field(
         default_factory=tuple, description="Levels that did not come up."
     )
+    rollout: RolloutMemory | None = Field(default=None, description="The roll-out under way.")
+    watch: WatchMemory | None = Field(default=None, description="The promoted level that is still watched.")
+    written_level: Name | None = Field(
+        default=None, description="The level that the operator last wrote to the target; absent: it wrote none."
+    )
+    reverted: Text | None = Field(
+        default=None, description="Who set another level than the operator; held until the policy changes."
+    )
+    rolled_back_at: Time | None = Field(
+        default=None, description="Time of the last wish to roll back that was carried out."
+    )
 
 
 class SpecPolicyStatus(Report):
@@ -180,19 +182,51 @@ class SpecPolicyStatus(Report):
     memory: Memory | None = Field(default=None, description="What the next decision needs to know.")
 
 
+def to_levels(ladder: Ladder) -> tuple[LevelReport, ...]:
+    """A ladder as it is shown."""
+    return tuple([_level_report(level) for level in ladder.levels])
+
+
+def _level_report(level: Level) -> LevelReport:
+    drafter = level.drafter
+    if drafter is None:
+        return LevelReport(name=level.name)
+    return LevelReport(
+        name=level.name,
+        drafter=drafter.name,
+        method=drafter.method,
+        model=drafter.model,
+        tokens=level.tokens,
+        lookup_min=drafter.lookup_min,
+        lookup_max=drafter.lookup_max,
+    )
+
+
+def to_ladder(levels: Sequence[LevelReport]) -> Ladder:
+    """The ladder that was shown."""
+    return Ladder(tuple([_level(one) for one in levels]))
+
+
+def _level(report: LevelReport) -> Level:
+    if report.drafter is None or report.method is None or report.tokens is None:
+        return Level(report.name)
+    drafter = Drafter(report.drafter, report.method, report.model, report.lookup_min, report.lookup_max)
+    return Level(report.name, drafter, report.tokens)
+
+
 def to_memory(state: PolicyState) -> Memory:
     """A state as it is stored; times are cut to whole microseconds."""
     probe, forced = state.probe, state.forced
     return Memory(
         level=state.level,
-        changed_at=_maybe_time(state.changed_at),
-        raised_at=_maybe_time(state.raised_at),
-        changes=tuple(_time(seconds) for seconds in state.changes),
-        holds_since=tuple(HoldingRule(rule=rule, since=_time(since)) for rule, since in state.holds_since),
-        probe=ProbeMemory(level=probe.level, started_at=_time(probe.started_at)) if probe else None,
+        changed_at=maybe_time(state.changed_at),
+        raised_at=maybe_time(state.raised_at),
+        changes=tuple(as_time(seconds) for seconds in state.changes),
+        holds_since=tuple(HoldingRule(rule=rule, since=as_time(since)) for rule, since in state.holds_since),
+        probe=ProbeMemory(level=probe.level, started_at=as_time(probe.started_at)) if probe else None,
         forced=ForcedMemory(by=forced.by, back_to=forced.back_to) if forced else None,
         trials=tuple(
-            TrialMemory(level=one.level, losses=one.losses, lost_at=_time(one.lost_at)) for one in state.trials
+            TrialMemory(level=one.level, losses=one.losses, lost_at=as_time(one.lost_at)) for one in state.trials
         ),
         quarantine=tuple(
             QuarantineMemory(level=one.level, key=one.key, reason=one.reason[:4096]) for one in state.quarantine
@@ -205,8 +239,8 @@ def to_state(memory: Memory) -> PolicyState:
     probe, forced = memory.probe, memory.forced
     return PolicyState(
         level=memory.level,
-        changed_at=_maybe_seconds(memory.changed_at),
-        raised_at=_maybe_seconds(memory.raised_at),
+        changed_at=maybe_seconds(memory.changed_at),
+        raised_at=maybe_seconds(memory.raised_at),
         changes=tuple(time.timestamp() for time in memory.changes),
         holds_since=tuple((one.rule, one.since.timestamp()) for one in memory.holds_since),
         probe=Probe(probe.level, probe.started_at.timestamp()) if probe else None,
@@ -214,15 +248,3 @@ def to_state(memory: Memory) -> PolicyState:
         trials=tuple(Trial(one.level, one.losses, one.lost_at.timestamp()) for one in memory.trials),
         quarantine=tuple(FailedChange(one.level, one.key, one.reason) for one in memory.quarantine),
     )
-
-
-def _time(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
-
-
-def _maybe_time(seconds: float | None) -> datetime | None:
-    return None if seconds is None else _time(seconds)
-
-
-def _maybe_seconds(time: datetime | None) -> float | None:
-    return None if time is None else time.timestamp()

@@ -148,9 +148,9 @@ class _Tick:
         failed = self.inputs.failed
         if failed is None or (failed.level, failed.key) in {(one.level, one.key) for one in self.state.quarantine}:
             return None
-        back = self.observation.workload.level
+        back = failed.back_to or self.observation.workload.level
         reason = (
-            f"{failed.level} failed ({failed.reason}): back at {back}; "
+            f"{failed.level} failed ({failed.reason}): back {'to' if failed.back_to else 'at'} {back}; "
             "it is not tried again until its configuration or image changes"
         )
         return self._going(back, reason), memory.rolled_back(self.policy, self.state, failed, back, self.now)

@@ -57,6 +57,15 @@ Blind = Annotated[
     bool, typer.Option("--without-step-times", help="As a fleet that nobody has calibrated: the gain is unknown.")
 ]
 Seed = Annotated[int, typer.Option("--seed", help="The same seed gives the same bytes.")]
+Kubeconfig = Annotated[
+    str | None, typer.Option("--kubeconfig", metavar="FILE", help="By default KUBECONFIG, or ~/.kube/config.")
+]
+Context = Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")]
+Namespace = Annotated[
+    str | None, typer.Option("--namespace", "-n", metavar="NAME", help="By default the context's namespace.")
+]
+TARGET = "POLICY|KIND/NAME"
+Target = Annotated[str, typer.Argument(metavar=TARGET, help="A policy, or its workload, such as deployment/llama-70b.")]
 
 
 def _show_version(wanted: bool) -> None:
@@ -319,6 +328,59 @@ def replay(
 
     options = replay.Options(level or (), profile, drafter)
     return replay.run(policy, recording, options, output, report=report, force=force)
+
+
+@app.command()
+def status(
+    target: Annotated[
+        str | None, typer.Argument(metavar=TARGET, help="Everything about one; by default a line for each.")
+    ] = None,
+    everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Policies of all namespaces.")] = False,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+    output: Output = Format.TEXT,
+) -> int:
+    """Show the policies in a cluster: their levels, whether they are ready, and what was decided and why."""
+    from specloop_cli import cluster, status
+
+    return status.run(target, cluster.Where(kubeconfig, context, namespace), output, everywhere=everywhere)
+
+
+@app.command()
+def override(
+    target: Target,
+    level: Annotated[str | None, typer.Argument(metavar="LEVEL", help="A level of the policy's ladder.")] = None,
+    lasting: Annotated[
+        str | None, typer.Option("--for", metavar="SPAN", help="90s, 30m, 2h, 1d; by default until taken back.")
+    ] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Take the override back.")] = False,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+    output: Output = Format.TEXT,
+) -> int:
+    """Set a policy's level over the heads of its rules, for a time or until it is taken back."""
+    from specloop_cli import cluster, override
+
+    return override.run(target, level, lasting, cluster.Where(kubeconfig, context, namespace), output, clear=clear)
+
+
+@app.command()
+def rollback(
+    target: Target,
+    wait: Annotated[
+        float | None, typer.Option("--wait", metavar="SECONDS", min=1, help="Wait at most so long until it is done.")
+    ] = None,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+    output: Output = Format.TEXT,
+) -> int:
+    """Put back the level before the last change, or end a roll-out, and leave that configuration alone from then on."""
+    from specloop_cli import cluster, rollback
+
+    return rollback.run(target, wait, cluster.Where(kubeconfig, context, namespace), output)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from specloop_sim.counters import TEMPERATURE_EDGES
 from specloop_sim.engine import Draining, EngineModel, Refused
-from specloop_sim.request import Finish
+from specloop_sim.request import Finish, Request
 from specloop_sim.serve.families import histogram
 from specloop_sim.serve.model_clock import ModelClock
 from specloop_sim.serve.pacing import Answer, PacedEngine, Progress
@@ -55,6 +55,7 @@ class SimulatedServer:
             probabilistic=settings.probabilistic,
             max_num_seqs=settings.max_num_seqs,
             max_model_len=settings.max_model_len,
+            speed=1.0 / settings.faults.step_factor,
             watcher=tallies,
         )
         self.paced = PacedEngine(engine, clock)
@@ -113,7 +114,7 @@ class SimulatedServer:
         try:
             ask = read_ask(body, chat, self._settings.served_names, number, self.engine.level.speculates)
             self._temperatures.observe(ask.temperature)
-            request = ask.request(self._clock.now(), self.engine.max_model_len, self._settings.seed)
+            request = self._request(ask)
             answer = self.paced.submit(request, ask.streams)
         except (BadRequest, Refused) as error:
             return _error(error)
@@ -124,6 +125,14 @@ class SimulatedServer:
         if last is None:
             return Response(status_code=499)  # nobody is there to read it
         return JSONResponse(whole_answer(ask, created, last.tokens, last.finish or Finish.ABORT), headers=SIMULATED)
+
+    def _request(self, ask: Ask) -> Request:
+        """What the engine gets; raises BadRequest."""
+        settings = self._settings
+        request = ask.request(self._clock.now(), self.engine.max_model_len, settings.seed)
+        if settings.faults.fails(settings.seed, ask.id):
+            raise BadRequest("simulated fault", 500, "InternalServerError")
+        return settings.faults.shortened(request)
 
     def collect(self) -> Iterator[Metric]:
         """All families of the page."""

@@ -11,7 +11,7 @@ from prometheus_client.core import Metric
 
 from specloop_engine.sample import Sample
 from specloop_sim.engine import EngineModel
-from specloop_sim.request import Finished, Request
+from specloop_sim.request import Finish, Finished, Request
 from specloop_sim.serve.families import Labels, counter, gauge, histogram
 from specloop_sim.serve.tally import Tally, one_two_five
 from specloop_sim.timeline import Array
@@ -64,7 +64,9 @@ class Tallies:
         self.inter_token.observe_all(seconds, decoding)
 
     def finished(self, finished: Finished) -> None:
-        """A request is over."""
+        """A request is over; one whose client has gone is in none of vLLM's figures of requests."""
+        if finished.finish is Finish.ABORT:
+            return
         request = finished.request
         self.prompt.observe(request.prompt_tokens)
         self.generation.observe(finished.tokens)
@@ -152,7 +154,9 @@ class EnginePage:
         yield self._counter("generation_tokens", "Number of generation tokens processed.", sample.generation_tokens)
 
     def _requests(self) -> Iterator[Metric]:
-        counted = {str(finish): float(count) for finish, count in self._engine.counters.finished.items()}
+        # vLLM never counts a client's abort (its issues 31503 and 55634).
+        ended = self._engine.counters.finished
+        counted = {str(finish): float(ended[finish]) for finish in (Finish.STOP, Finish.LENGTH)}
         yield self._split(
             "request_success",
             "Count of successfully processed requests.",

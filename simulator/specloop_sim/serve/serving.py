@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 import sys
@@ -30,7 +31,7 @@ def run(arguments: Sequence[str], environment: Mapping[str, str], began: float) 
 
 async def _serve(settings: Settings, began: float) -> None:
     clock = ModelClock(settings.epoch, settings.speed)
-    await asyncio.sleep(clock.wall_seconds(settings.startup_seconds) - (time.time() - began))
+    await _start_up(settings, clock, began)
     simulated = SimulatedServer(settings, clock, clock.at(began))
     server = _Server(_uvicorn_config(simulated))
     told_to_end = asyncio.Event()
@@ -53,6 +54,23 @@ async def _serve(settings: Settings, began: float) -> None:
             await server.serve([listening])
             pacing.cancel()
             ending.cancel()
+
+
+async def _start_up(settings: Settings, clock: ModelClock, began: float) -> None:
+    """Wait for the end of the simulated start-up, which may never come."""
+    await asyncio.sleep(clock.wall_seconds(settings.startup_seconds) - (time.time() - began))
+    faults = settings.faults
+    if faults.crash_after_seconds is not None:
+        seconds = clock.wall_seconds(faults.crash_after_seconds)
+        asyncio.get_running_loop().call_later(seconds, _crash, faults.crash_message)
+    if faults.never_ready:
+        await asyncio.Event().wait()
+
+
+def _crash(last_words: str) -> None:
+    """End at once, as when the engine dies: nobody is told, and nothing is closed."""
+    _say(last_words)
+    os._exit(1)
 
 
 def _listen(settings: Settings) -> socket.socket:

@@ -8,6 +8,7 @@
 | SPECLOOP_SIM_EPOCH | moment, in seconds since 1970, at which the model's time is the wall's | when it starts |
 | SPECLOOP_SIM_CLUSTERING | 0: all requests are equally easy to guess | 1 |
 | SPECLOOP_SIM_STARTUP_SECONDS | model seconds from the start of the process to the open port | the profile's |
+| SPECLOOP_SIM_FAULTS | what is wrong with it, by level, in JSON (faults.py) | nothing |
 
 Servers with the same epoch and speed have the same time: `model = epoch + (wall - epoch) * speed`.
 """
@@ -27,6 +28,7 @@ from specloop_engine.words import CommandLineError
 from specloop_policy.engine import Engine
 from specloop_policy.ladder import DISABLED, Drafter, Level, Method
 from specloop_sim.profile import Profile, UnknownProfile, profile_named
+from specloop_sim.serve.faults import VARIABLE, Faults, read_faults
 from specloop_sim.text import known_methods
 
 VERSION = "0.32.0"
@@ -65,6 +67,7 @@ class Settings:
     epoch: float
     clustering: bool
     startup_seconds: float
+    faults: Faults
 
 
 def read_settings(arguments: Sequence[str], environment: Mapping[str, str], now: float) -> Settings:
@@ -102,6 +105,7 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str], now:
         epoch=_number(environment, "SPECLOOP_SIM_EPOCH", now),
         clustering=environment.get("SPECLOOP_SIM_CLUSTERING", "1") != "0",
         startup_seconds=_number(environment, "SPECLOOP_SIM_STARTUP_SECONDS", profile.startup_seconds),
+        faults=_faults(environment, level),
     )
 
 
@@ -154,6 +158,13 @@ def _profile(environment: Mapping[str, str]) -> Profile:
         return profile_named(environment.get("SPECLOOP_SIM_PROFILE") or DEFAULT_PROFILE)
     except UnknownProfile as error:
         raise BadEnvironment(f"SPECLOOP_SIM_PROFILE: {error}") from error
+
+
+def _faults(environment: Mapping[str, str], level: Level) -> Faults:
+    try:
+        return read_faults(environment.get(VARIABLE, ""), level)
+    except ValueError as error:
+        raise BadEnvironment(f"{VARIABLE}: {error}") from error
 
 
 def _number(environment: Mapping[str, str], name: str, default: float, *, positive: bool = False) -> float:

@@ -47,10 +47,15 @@ def history() -> History:
 
 @pytest.fixture(scope="module")
 def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
-    """Pods a and b draft with K = 5, and b is restarted with K = 3; c does not speculate.  Two jobs scrape a."""
+    """Pods a and b draft with K = 5, and b is restarted with K = 3; c does not speculate, and half of what it answers
+    are errors.  Two jobs scrape a."""
     begin = time.time()
     flags = (*DRAFT_K5, *MIDDLEWARE)
-    with serving(*flags, speed=20) as a, serving(*flags, speed=20, seed=1) as b, serving(speed=20) as c:
+    with (
+        serving(*flags, speed=20) as a,
+        serving(*flags, speed=20, seed=1) as b,
+        serving(speed=20, faults='{"*": {"errorShare": 0.5}}') as c,
+    ):
         targets = [pod(a.url, "a"), pod(b.url, "b"), pod(c.url, "c"), pod(a.url, "a", "zz-monitor")]
         with prometheus(tmp_path_factory.mktemp("prometheus"), targets) as settings:
             with traffic(a.url, b.url, c.url):
@@ -86,9 +91,9 @@ async def _live(settings: PrometheusSettings, restarted: Server) -> tuple[tuple[
 
 @contextmanager
 def at_k3(url: str) -> Iterator[None]:
-    """A server on the same port, with K = 3."""
+    """A server on the same port, with K = 3, after two seconds and more: four scrapes are missed at least."""
     flags = command(int(url.rpartition(":")[2]), (*DRAFT_K3, *MIDDLEWARE))
-    process = Popen(flags, env=environment({"speed": 20}), stderr=PIPE, text=True)
+    process = Popen(flags, env=environment({"speed": 20, "startup_seconds": 40}), stderr=PIPE, text=True)
     try:
         wait_until_ready(Server(url, process))
         yield

@@ -71,6 +71,19 @@ def test_the_header_says_what_was_recorded(scraped: Scraped, recorded: tuple[Pat
         assert len(list(recording.samples())) == header["samples"]
 
 
+def test_how_pods_served_is_recorded_and_of_responses_the_failures_alone(
+    recorded: tuple[Path, dict[str, Any]],
+) -> None:
+    """A series that is not there is unknown: none of pod a's responses failed, and its other ones are not asked for."""
+    with Recording.open(recorded[0]) as recording:
+        last = dict(recording.samples())
+    served = {pod: sample.served for pod, sample in last.items()}
+    assert all(one is not None and one.decode_seconds and one.answer_tokens for one in served.values())
+    failed = {pod: one.failed_responses for pod, one in served.items() if one is not None}
+    assert failed["a"] is None
+    assert failed["c"]
+
+
 def test_a_recording_that_was_stopped_goes_on_to_the_same_end(
     scraped: Scraped, recorded: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:

@@ -74,6 +74,37 @@ def test_a_port_in_use_ends_it_with_code_1() -> None:
     assert "in use" in errors
 
 
+def test_a_crash_ends_it_in_the_middle_with_code_1_and_its_message_last() -> None:
+    faults = {"disabled": {"crashAfterSeconds": 30, "crashMessage": "RuntimeError: out of memory"}}
+    with serving(speed=20, faults=json.dumps(faults)) as server:
+        client = Client(server)
+        _, errors = server.process.communicate(timeout=60)
+        client.join()
+    assert (server.process.returncode, client.status) == (1, None)
+    assert errors.splitlines()[-1] == "RuntimeError: out of memory"
+
+
+def test_a_crash_may_come_instead_of_the_open_port() -> None:
+    code, errors = outcome(faults='{"*": {"neverReady": true, "crashAfterSeconds": 0}}')
+    assert code == 1
+    assert errors == "RuntimeError: CUDA error: an illegal memory access was encountered\n"
+
+
+def test_one_that_never_gets_ready_keeps_its_port_closed_and_ends_when_told() -> None:
+    """The second server, started later and ready, shows that the first has had its time."""
+    server = start(faults='{"*": {"neverReady": true}}')
+    try:
+        with serving():
+            with pytest.raises(httpx.TransportError):
+                httpx.get(f"{server.url}/health")
+            assert server.process.poll() is None
+        server.process.terminate()
+        assert server.process.wait(20) == -signal.SIGTERM
+    finally:
+        server.process.kill()
+        server.process.communicate()
+
+
 class Client(threading.Thread):
     """Asks for a long answer beside the test."""
 

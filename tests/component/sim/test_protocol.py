@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from specloop_engine.service import service
 from tests.component.sim.servers import DRAFT_K5, MIDDLEWARE, Server, serving
 
 
@@ -132,7 +133,9 @@ def test_temperatures_are_counted_in_tenths(server: Server) -> None:
     assert (new["0.0"], new["0.2"], new["0.3"], new["0.4"], new["0.9"], new["1.0"]) == (1, 1, 2, 3, 3, 4)
 
 
-def test_a_client_who_goes_takes_its_request_along(server: Server) -> None:
+def test_a_client_who_goes_takes_its_request_along_and_is_in_no_figure_of_requests(server: Server) -> None:
+    """As vLLM's issues 31503 and 55634 say: first tokens alone were counted."""
+    before = server.sample()
     ask = {"prompt": "Write a story", "max_tokens": 100_000, "ignore_eos": True, "stream": True}
     with httpx.stream("POST", f"{server.url}/v1/completions", json=ask, timeout=60.0) as response:
         lines = response.iter_lines()
@@ -142,4 +145,7 @@ def test_a_client_who_goes_takes_its_request_along(server: Server) -> None:
     while server.sample().running and time.monotonic() < deadline:
         pass
     assert server.sample().running == 0.0
-    assert 'finished_reason="abort",model_name="demo"} 1.0' in server.page()
+    found = service(before, server.sample())
+    assert found is not None
+    assert (found.finished_requests, found.output_tokens, found.decode_seconds) == (0.0, 0.0, 0.0)
+    assert (found.failed_requests, found.first_tokens) == (0.0, 1.0)

@@ -4,13 +4,14 @@ import os
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from specloop_cli.main import app, main
 
-SLOW_TO_IMPORT = ("apscheduler", "httpx", "numpy", "pydantic", "rich", "starlette", "uvicorn", "yaml")
+SLOW_TO_IMPORT = ("apscheduler", "httpx", "kubernetes", "numpy", "pydantic", "rich", "starlette", "uvicorn", "yaml")
 
 
 def specloop(*arguments: str, text: str = "") -> "subprocess.CompletedProcess[str]":
@@ -74,6 +75,13 @@ def test_a_wrong_call_is_one_line_and_exit_code_2(
     assert err.startswith("specloop: ")
     assert err.count("\n") == 1
     assert words in err
+
+
+def test_kubectl_has_the_same_program_as_a_plugin() -> None:
+    """kubectl runs `kubectl-specloop` for `kubectl specloop`."""
+    project = tomllib.loads((Path(__file__).resolve().parents[3] / "pyproject.toml").read_text(encoding="utf-8"))
+    scripts = project["project"]["scripts"]
+    assert scripts["kubectl-specloop"] == scripts["specloop"]
 
 
 def test_a_name_cannot_write_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from specloop_engine.page import PageError
 from specloop_engine.reader import read_sample
-from specloop_engine.sample import Dialect, Drafting, Sample
+from specloop_engine.sample import Dialect, Drafting, Sample, Served
 from tests.unit.engine_metrics.builders import RECORDED, changed, draft_idle_page, draft_page, recorded, without
 
 ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
@@ -36,6 +36,7 @@ def test_the_recorded_draft_page_is_read_as_it_stands() -> None:
         running=0.0,
         waiting=0.0,
         kv_cache_percent=0.0,
+        served=Served(7.69235920500023, 600.0, 6.0, 0.2251119613647461, 0.0, 0.0, 78.0, 0.0, 0.0),
     )
 
 
@@ -129,6 +130,40 @@ def test_the_old_name_of_the_cache_usage_is_read_until_the_new_one_is_there() ->
     assert read(page + 'vllm:gpu_cache_usage_perc{engine="0",model_name="tiny"} 0.5\n').kv_cache_percent == 25.0
 
 
+def served(page: str) -> Served:
+    found = read(page).served
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(("status", "failed"), [("5xx", 3.0), ("503", 3.0), ("4xx", 0.0), ("2xx", 0.0)])
+def test_failed_responses_are_those_of_completions_with_a_status_of_5xx(status: str, failed: float) -> None:
+    page = recorded("vllm-0.32.0-draft")
+    own = f'http_requests_total{{handler="/v1/chat/completions",method="POST",status="{status}"}} 3.0\n'
+    other = 'http_requests_total{handler="/v1/models",method="GET",status="5xx"} 50.0\n'
+    assert served(page + own + other).failed_responses == failed
+    assert served(page + own.replace('handler="/v1/chat/completions",', "")).failed_responses == failed
+
+
+def test_before_the_first_request_nothing_is_known_of_responses() -> None:
+    assert served(recorded("vllm-0.32.0-draft-idle")).failed_responses is None
+
+
+def test_requests_that_ended_by_abort_or_error_have_failed() -> None:
+    page = recorded("vllm-0.32.0-draft")
+    for reason, count in {"abort": 5, "error": 3, "repetition": 2}.items():
+        page = changed(page, f'vllm:request_success_total{{engine="0",finished_reason="{reason}"', str(count))
+    assert served(page).failed_requests == 8.0
+
+
+def test_the_prefix_cache_of_early_v1_has_gpu_in_its_names() -> None:
+    page = changed(changed(recorded("vllm-0.32.0-draft"), "vllm:prefix_cache_q", "90"), "vllm:prefix_cache_h", "60")
+    old = page.replace("vllm:prefix_cache", "vllm:gpu_prefix_cache")
+    assert (served(old).cache_queries, served(old).cache_hits) == (90.0, 60.0)
+    both = page + 'vllm:gpu_prefix_cache_queries_total{engine="0",model_name="tiny"} 70.0\n'
+    assert served(both).cache_queries == 90.0
+
+
 V0_PAGE = """\
 vllm:num_requests_running{model_name="tiny"} 2.0
 vllm:gpu_cache_usage_perc{model_name="tiny"} 0.5
@@ -157,6 +192,10 @@ def test_v0_s_gauge_is_nan_before_the_first_draft() -> None:
     assert math.isnan(drafting.lifetime_rate)
 
 
+def test_v0_shows_reasons_of_ending_once_they_happened_and_no_counters_of_its_cache() -> None:
+    assert served(V0_PAGE) == Served(failed_requests=0.0)
+
+
 def test_v0_with_speculation_off_is_told_from_v1_by_its_missing_label() -> None:
     assert (read(V0_PAGE).dialect, read(V0_PAGE).drafting) == (Dialect.VLLM_V0, None)
 
@@ -176,6 +215,7 @@ def test_llamacpp_with_a_draft_model_is_read_with_stand_ins_for_requests() -> No
         engine_steps=655.0,
         running=0.0,
         waiting=0.0,
+        served=Served(decode_seconds=1.30132, answer_tokens=1600.0),
     )
 
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from specloop_policy.ladder import DISABLED, Drafter, Level, Method
+from specloop_sim.serve.faults import Faults
 from specloop_sim.serve.settings import BadEnvironment, Settings, StartFailure, read_settings
 
 NOW = 1000.0
@@ -119,3 +120,41 @@ def test_variables_set_what_vllm_has_no_flag_for() -> None:
     assert settings.profile.name == "h100-llama-3.1-8b"
     assert (settings.seed, settings.speed, settings.epoch) == (3, 20.0, 500.0)
     assert (settings.clustering, settings.startup_seconds) == (False, 9.0)
+
+
+LOOKUP = config(method="ngram", num_speculative_tokens=4, prompt_lookup_min=2, prompt_lookup_max=4)
+FAULTS = '{"k3": {"stepFactor": 1.1}, "ngram": {"outputFactor": 0.2}, "disabled": {}, "*": {"errorShare": 0.5}}'
+
+
+@pytest.mark.parametrize(
+    ("flags", "faults"),
+    [
+        (drafts(num_speculative_tokens=3), Faults(step_factor=1.1)),
+        (LOOKUP, Faults(output_factor=0.2)),
+        ((), Faults()),
+        (drafts(num_speculative_tokens=5), Faults(error_share=0.5)),
+    ],
+    ids=["its K", "lookup", "disabled", "any other"],
+)
+def test_a_server_has_the_faults_of_its_level(flags: tuple[str, ...], faults: Faults) -> None:
+    assert read(*flags, faults=FAULTS).faults == faults
+
+
+def test_without_being_told_nothing_is_wrong() -> None:
+    assert read().faults == read(faults="{}").faults == Faults()
+
+
+@pytest.mark.parametrize(
+    ("value", "complaint"),
+    [
+        ("{", "JSON"),
+        ("[]", "object"),
+        ('{"k0": {}}', "k0: String should match"),
+        ('{"k3": {"stepFactor": 0}}', "k3.stepFactor: Input should be greater than 0"),
+        ('{"*": {"stepfactor": 1.1}}', r"\*.stepfactor: Extra inputs"),
+        ('{"*": {"neverReady": "yes"}}', r"\*.neverReady: Input should be a valid boolean"),
+    ],
+)
+def test_faults_that_mean_nothing_are_named_with_their_place(value: str, complaint: str) -> None:
+    with pytest.raises(BadEnvironment, match=f"^SPECLOOP_SIM_FAULTS: .*{complaint}"):
+        read(faults=value)

@@ -1,0 +1,217 @@
+"""Where a pod template keeps its speculative setting, and how another level is written there.
+
+Annotation    the command names a variable that Kubernetes fills from an annotation of the pod: one key of one map is
+              written, which nobody else owns (recommended)
+Args          the flags stand in the container's `command` or `args`: lists that belong whole to whoever writes them
+
+BindingError  the setting cannot be read or written for sure; trying again does not help until the target is changed
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from specloop_engine.command_line import CommandLine, Written, read, write
+from specloop_engine.failure import Harm
+from specloop_engine.known_failures import known_failures, start_of
+from specloop_engine.speculation import configuration_key, match
+from specloop_engine.words import CommandLineError
+from specloop_policy.engine import Engine
+from specloop_policy.ladder import Ladder, Level
+
+ANNOTATION_FIELD = re.compile(r"metadata\.annotations\['([^']+)'\]")
+"""How a variable names the annotation that fills it."""
+
+Template = Mapping[str, Any]
+"""A pod template as Kubernetes says it, or a pod: both have metadata and spec."""
+
+
+class Place(StrEnum):
+    """Where the setting stands."""
+
+    ANNOTATION = "Annotation"
+    ARGS = "Args"
+
+
+class BindingError(ValueError):
+    """A target whose setting cannot be read or written for sure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A container of a template and its command line, read."""
+
+    container: str
+    image: str
+    line: CommandLine
+    place: Place
+    annotation: str | None = None
+    """The annotation that holds the setting, for `Place.ANNOTATION`."""
+
+    def level(self, ladder: Ladder) -> Level | None:
+        """The level that the template asks for; None where it is none of the ladder's."""
+        return match(self.line.speculation, ladder)
+
+    def key(self, level: Level) -> str:
+        """Hash of a level's configuration and the image: what a failure is remembered by."""
+        return configuration_key(self.configured(level).config, self.image)
+
+    def configured(self, level: Level) -> CommandLine:
+        """The command line at a level; BindingError where it cannot be written or is known not to start."""
+        written = self._written(level)
+        environment = {**(self.line.environment or {}), **written.variables}
+        again = read(
+            written.command, written.args, engine=self.line.engine, version=self.line.version, environment=environment
+        )
+        fatal = next((one for one in known_failures(start_of(again)) if one.harm is Harm.NO_START), None)
+        if fatal is not None:
+            raise BindingError(f"{level.name} would not start: {fatal.message} ({fatal.mend})")
+        return again
+
+    def harms(self, level: Level) -> tuple[str, ...]:
+        """What a level is known to do to answers, or not to do at all, in words."""
+        found = known_failures(start_of(self.configured(level)))
+        return tuple(f"{one.message} ({one.mend})" for one in found if one.harm is not Harm.NO_START)
+
+    def patch(self, level: Level) -> dict[str, Any]:
+        """The part of a template that says a level, for server-side apply."""
+        return self._patch(self._written(level))
+
+    def current(self) -> dict[str, Any]:
+        """The part of a template that says its setting as it is."""
+        return self.restored(self)
+
+    def restored(self, old: "Binding") -> dict[str, Any]:
+        """The part of a template that says the setting of another one, word for word."""
+        source = old.line.source
+        value = (old.line.environment or {}).get(_variable(old.line) or "", "")
+        variables = {} if old.place is Place.ARGS else {_variable(old.line) or "": value}
+        return old._patch(Written(source.command, source.args, variables))
+
+    def _patch(self, written: Written) -> dict[str, Any]:
+        if self.place is Place.ANNOTATION:
+            (value,) = written.variables.values() or ((self.line.environment or {})[_variable(self.line) or ""],)
+            return {"metadata": {"annotations": {self.annotation: value}}}
+        lists = {"command": written.command, "args": written.args}
+        own = {name: list(items) for name, items in lists.items() if items}
+        return {"spec": {"containers": [{"name": self.container, **own}]}}
+
+    def _written(self, level: Level) -> Written:
+        try:
+            return write(self.line, level)
+        except CommandLineError as error:
+            raise BindingError(f"{level.name} cannot be written: {error}") from error
+
+
+def bind(template: Template, container: str | None = None, engine: Engine = Engine.AUTO) -> Binding:
+    """Find the engine's container and read its command; BindingError where that is not sure.
+
+    Without a name it is the one container that runs an engine.
+    """
+    containers = template["spec"]["containers"]
+    if container is not None:
+        named = next((one for one in containers if one["name"] == container), None)
+        if named is None:
+            names = ", ".join(one["name"] for one in containers)
+            raise BindingError(f"no container is called {container}; here: {names}; correct containerName")
+        return _bind(template, named, engine)
+    found, refusals = [], []
+    for one in containers:
+        try:
+            found.append(_bind(template, one, engine))
+        except BindingError as error:
+            refusals.append(f"{one['name']}: {error}")
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(one.container for one in found)
+        raise BindingError(f"several containers run an engine ({names}); name one as containerName")
+    raise BindingError("; ".join(refusals))
+
+
+def rest_of(template: Template, binding: Binding) -> str:
+    """Hash of everything in a template but the setting: another one means that somebody changed the target."""
+    metadata, spec = dict(template.get("metadata") or {}), dict(template["spec"])
+    spec["containers"] = [
+        one if one["name"] != binding.container else _without_setting(one, binding) for one in spec["containers"]
+    ]
+    annotations = dict(metadata.get("annotations") or {})
+    annotations.pop(binding.annotation or "", None)
+    text = json.dumps([metadata.get("labels") or {}, annotations, spec], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _without_setting(container: Mapping[str, Any], binding: Binding) -> dict[str, Any]:
+    if binding.place is Place.ANNOTATION:
+        return dict(container)
+    return {**container, "command": [], "args": binding.line.others}
+
+
+def _bind(template: Template, container: Mapping[str, Any], engine: Engine) -> Binding:
+    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    filled = _annotation_variables(container)
+    image = container.get("image") or ""
+    try:
+        line = read(
+            container.get("command") or (),
+            container.get("args") or (),
+            engine=engine,
+            version=_tag(image),
+            environment=_environment(container, filled, annotations),
+        )
+    except CommandLineError as error:
+        raise BindingError(str(error)) from error
+    variable = _variable(line)
+    if variable is None:
+        return Binding(container["name"], image, line, Place.ARGS)
+    if variable not in filled:
+        raise BindingError(
+            f"the setting stands in the variable {variable}, which no annotation of the pod fills: "
+            "write it into the command, or fill the variable from an annotation"
+        )
+    return Binding(container["name"], image, line, Place.ANNOTATION, filled[variable])
+
+
+def _variable(line: CommandLine) -> str | None:
+    """The variable that is all of the setting, if one is."""
+    return line.setting.variable.variable if line.setting.variable else None
+
+
+def _annotation_variables(container: Mapping[str, Any]) -> dict[str, str]:
+    """Variables of a container that an annotation of the pod fills, with that annotation."""
+    found = {}
+    for one in container.get("env") or ():
+        path = ((one.get("valueFrom") or {}).get("fieldRef") or {}).get("fieldPath") or ""
+        if named := ANNOTATION_FIELD.fullmatch(path):
+            found[one["name"]] = named[1]
+    return found
+
+
+def _environment(
+    container: Mapping[str, Any], filled: Mapping[str, str], annotations: Mapping[str, str]
+) -> dict[str, str]:
+    """The variables whose values the template says; later ones may be made of earlier ones, as Kubernetes has it."""
+    known: dict[str, str] = {}
+    for one in container.get("env") or ():
+        if one["name"] in filled:
+            known[one["name"]] = annotations.get(filled[one["name"]], "")
+        elif "valueFrom" not in one:
+            known[one["name"]] = _expanded(one.get("value") or "", known)
+    return known
+
+
+def _expanded(value: str, known: Mapping[str, str]) -> str:
+    def filled(found: re.Match[str]) -> str:
+        return "$" if found[0] == "$$" else known.get(found[1], found[0])
+
+    return re.sub(r"\$\$|\$\(([^)]*)\)", filled, value)
+
+
+def _tag(image: str) -> str | None:
+    """The version that an image's tag names, such as v0.11.0; None without a tag."""
+    name = image.partition("@")[0].rpartition("/")[2]
+    return name.partition(":")[2] or None

@@ -1,0 +1,299 @@
+"""One policy from tick to tick: look, measure, take a turn, tell, act.  Everything it knows is decided elsewhere."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from specloop_operator.binding import Binding, BindingError, bind
+from specloop_operator.cluster import Cluster
+from specloop_operator.conditions import ConditionReason
+from specloop_operator.meter import Meter
+from specloop_operator.pods import Pod
+from specloop_operator.remembered import Remembered, recall
+from specloop_operator.sight import Blind, Sight, find_target, parse, see
+from specloop_operator.slots import Slots
+from specloop_operator.sources import Collected, MetricSource, PodAddress
+from specloop_operator.status_report import MetricsReport, blind_status, seen_status
+from specloop_operator.store import POLICIES, Name, Store
+from specloop_operator.telling import Telling
+from specloop_operator.turn import Turn, new_generation, take_turn
+from specloop_operator.workload import Target
+from specloop_policy.canary import Phase, Rollout, Step
+from specloop_policy.evidence import Evidence, gather
+from specloop_policy.ladder import Ladder
+from specloop_policy.observation import Window
+from specloop_policy.status import SpecPolicyStatus, to_ladder
+
+LOG = logging.getLogger("specloop.governor")
+
+Body = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What all policies share."""
+
+    store: Store
+    cluster: Cluster
+    sources: Mapping[str, MetricSource]
+    slots: Slots
+    telling: Telling
+    now: Callable[[], float]
+
+
+class Governor:
+    """One policy; what it remembers is in the policy's status too, but for what the metrics said."""
+
+    def __init__(self, name: Name, world: World) -> None:
+        self.name = name
+        self._world = world
+        self._remembered: Remembered | None = None
+        self._generation = 0
+        self._meter: Meter | None = None
+
+    @property
+    def rolling_out(self) -> bool:
+        """Whether a roll-out is under way."""
+        return self._remembered is not None and self._remembered.rollout is not None
+
+    async def tick(self) -> None:
+        """Look once, and do the one thing that follows; after an ApiError the next tick goes on."""
+        body, now = self._world.store.policy(self.name), self._world.now()
+        if body is None:
+            return
+        status = read_status(body)
+        remembered = self._recalled(body, status)
+        try:
+            sight = see(body, self._world.store, _derived(body, status))
+        except Blind as blind:
+            await self._report_blind(body, status, blind, remembered, now)
+            return
+        collected = await self._measure(sight, remembered, now)
+        turn = self._turn(sight, remembered, status, now)
+        await self._tell(body, status, sight, turn, collected, now)
+        await self._act(sight, turn)
+
+    def _recalled(self, body: Body, status: SpecPolicyStatus) -> Remembered:
+        """What is remembered; from the status at the first tick, with what failed forgotten in a new generation."""
+        remembered = self._remembered
+        if remembered is None:
+            remembered = recall(status.memory)
+            self._generation = status.observed_generation or 0
+            if remembered.rollout is not None and remembered.rollout.soaking:
+                # What was measured is lost: the soak begins anew, so that a restart of the operator only delays.
+                rollout = replace(remembered.rollout, since=self._world.now())
+                remembered = replace(remembered, rollout=rollout)
+        generation = int(body["metadata"].get("generation") or 0)
+        if generation != self._generation and self._generation:
+            remembered = new_generation(remembered)
+        self._generation = generation
+        self._remembered = remembered
+        return remembered
+
+    async def _measure(self, sight: Sight, remembered: Remembered, now: float) -> Collected:
+        """Samples since the last tick."""
+        if self._meter is None or not self._meter.fits(sight.spec.signals):
+            self._meter = Meter(sight.spec.signals)
+        source = self._world.sources.get(sight.spec.signals.source)
+        if source is None:
+            known = ", ".join(self._world.sources)
+            problem = f"no source is called {sight.spec.signals.source}; the operator's configuration has {known}"
+            return Collected((), None, problem)
+        pods = [PodAddress(sight.target.namespace, pod.name, pod.ip, pod.port) for pod in sight.pods if _serves(pod)]
+        reader = "/".join(self.name)
+        collected = await source.collect(reader, pods, now, float(sight.spec.interval_seconds))
+        if collected.until is not None:
+            self._meter.look(sight, remembered.rollout, remembered.watch, collected.samples, collected.until)
+        return collected
+
+    def _turn(self, sight: Sight, remembered: Remembered, status: SpecPolicyStatus, now: float) -> Turn:
+        assert self._meter is not None
+        measured = replace(
+            self._meter.measured(sight, remembered.rollout),
+            slot_free=self._world.slots.free(self.name),
+            previous_level=_previous(sight, status),
+        )
+        turn = take_turn(sight, remembered, measured, now)
+        self._world.slots.note(self.name, under_way=turn.remembered.rollout is not None)
+        return turn
+
+    async def _tell(
+        self, body: Body, before: SpecPolicyStatus, sight: Sight, turn: Turn, collected: Collected, now: float
+    ) -> None:
+        """Write the status, and say what is new once that is done."""
+        assert self._meter is not None
+        windows = self._meter.windows()
+        evidence = _evidence(sight, turn, windows, now)
+        heard = self._meter.heard(sight.pods)
+        report = MetricsReport(_metrics_row(sight, self._world, collected, heard), evidence, collected.query)
+        status = seen_status(before, sight, turn, report, now)
+        await self._write(body, before, status)
+        self._remembered = turn.remembered
+        telling = self._world.telling
+        telling.windows(body, windows)
+        await telling.conditions(body, before, status, now)
+        await telling.turn(body, sight, turn, status, now)
+
+    async def _report_blind(
+        self, body: Body, before: SpecPolicyStatus, blind: Blind, remembered: Remembered, now: float
+    ) -> None:
+        """Say what is missing; a roll-out that can be followed no more is let go of."""
+        rollout = remembered.rollout
+        if rollout is not None:
+            remembered = replace(remembered, rollout=None, canary_pods=None, written_level=None)
+        status = blind_status(before, blind, remembered, int(body["metadata"].get("generation") or 0), now)
+        await self._write(body, before, status)
+        self._remembered = remembered
+        self._world.slots.note(self.name, under_way=False)
+        await self._world.telling.conditions(body, before, status, now)
+        if rollout is not None:
+            await give_up(body, rollout, self._world, blind.message)
+
+    async def _write(self, body: Body, before: SpecPolicyStatus, status: SpecPolicyStatus) -> None:
+        if status == before:
+            return
+        written = status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        answer = await self._world.cluster.write_status(body, written)
+        self._world.store.put(POLICIES, answer, self._world.now())
+
+    async def _act(self, sight: Sight, turn: Turn) -> None:
+        """Take the step; the template is always said as it is to be, or it would be given up."""
+        rollout, target, binding = turn.rollout, sight.target, sight.binding
+        if turn.step is Step.WAIT or rollout is None:
+            return
+        level = sight.policy.ladder.find(rollout.level)
+        match turn.step:
+            case Step.WRITE if level is not None:
+                hold = target.kind.holds_first and rollout.phase is not Phase.PROMOTING
+                await self._apply(target, binding.patch(level), hold=hold)
+            case Step.HOLD:
+                await self._apply(target, binding.current(), hold=True)
+            case Step.RELEASE:
+                await self._apply(target, binding.current())
+            case Step.LET_GO if target.held_by_us:
+                await self._apply(target, binding.current())
+            case Step.PUT_BACK:
+                await put_back(sight, rollout, self._world)
+            case Step.CLEAR:
+                for pod in sight.pods:
+                    if pod.level == rollout.level and pod.ready_since is None and not pod.leaving:
+                        await self._world.cluster.delete_pod(target.namespace, pod.name)
+            case _:
+                pass
+
+    async def _apply(self, target: Target, template: Body, *, hold: bool = False) -> None:
+        await apply(target, template, self._world, hold=hold)
+
+
+async def apply(target: Target, template: Body, world: World, *, hold: bool = False) -> None:
+    """Apply part of a template, and keep what the workload is afterwards."""
+    answer = await world.cluster.apply(target, target.application(dict(template), hold=hold))
+    world.store.put(target.kind.plural, answer, world.now())
+
+
+async def put_back(sight: Sight, rollout: Rollout, world: World) -> None:
+    """Put the old setting back and let go: word for word as it was, so that the old pods stay as they are.
+
+    Where the rest of the template was changed meanwhile, all pods are new anyway, and only the level goes back.
+    """
+    binding, back_to = sight.binding, sight.policy.ladder.find(rollout.back_to)
+    old = None
+    if sight.rest == rollout.rest:
+        templates = await world.cluster.old_templates(sight.target)
+        old = _old_binding(templates, sight, rollout)
+    if old is not None:
+        await apply(sight.target, binding.restored(old), world)
+    elif back_to is not None:
+        await apply(sight.target, binding.patch(back_to), world)
+    else:
+        await apply(sight.target, binding.current(), world)
+
+
+def _old_binding(templates: Sequence[Body], sight: Sight, rollout: Rollout) -> Binding | None:
+    """The latest template at the level that is gone back to."""
+    for template in templates:
+        try:
+            binding = bind(template, sight.spec.container_name, sight.spec.engine)
+        except BindingError:
+            continue
+        level = binding.level(sight.policy.ladder)
+        if level is not None and level.name == rollout.back_to:
+            return binding
+    return None
+
+
+async def give_up(body: Body, rollout: Rollout, world: World, why: str) -> None:
+    """End the roll-out of a policy that is gone or cannot be followed: the old template back, and nothing held."""
+    try:
+        sight = see(body, world.store, _derived(body, read_status(body)))
+    except Blind:
+        await _let_go(body, rollout, world, why)
+        return
+    running = sight.level.name if sight.level is not None else None
+    if running == rollout.level or sight.target.held_by_us:
+        await put_back(sight, rollout, world)
+        await world.telling.cancelled(sight.target, f"{rollout.level} is taken back: {why}", world.now())
+
+
+async def _let_go(body: Body, rollout: Rollout, world: World, why: str) -> None:
+    """Where the setting cannot be read, at least nothing is held."""
+    try:
+        target = find_target(body, world.store)
+        spec, _ = parse(body)
+        binding = bind(target.template, spec.container_name, spec.engine)
+    except (Blind, BindingError):
+        return
+    if target.held_by_us:
+        await apply(target, binding.current(), world)
+        await world.telling.cancelled(target, f"{rollout.level} is left as it is: {why}", world.now())
+
+
+def read_status(body: Body) -> SpecPolicyStatus:
+    """The status of a policy; one that cannot be read is begun anew."""
+    try:
+        return SpecPolicyStatus.model_validate(body.get("status") or {})
+    except ValidationError as error:
+        LOG.warning("the status cannot be read and is begun anew: %s", error.errors(include_url=False)[0]["msg"])
+        return SpecPolicyStatus()
+
+
+def _serves(pod: Pod) -> bool:
+    """Whether a pod takes requests; one that does not need not be waited for."""
+    return pod.ready_since is not None and not pod.leaving
+
+
+def _derived(body: Body, status: SpecPolicyStatus) -> Ladder | None:
+    """The ladder that was derived before, where the policy names none."""
+    named = (body.get("spec") or {}).get("levels")
+    return to_ladder(status.levels) if status.levels and not named else None
+
+
+def _previous(sight: Sight, status: SpecPolicyStatus) -> str | None:
+    """The level before the one that runs, as the last decisions have it."""
+    running = sight.level.name if sight.level is not None else None
+    carried_out = (one for one in reversed(status.decisions) if not one.reason.startswith("recommended: "))
+    return next((one.from_level for one in carried_out if one.to_level == running), None)
+
+
+def _evidence(sight: Sight, turn: Turn, windows: Sequence[Window], now: float) -> Evidence | None:
+    """What a decision rests on; None where nobody decided."""
+    level = sight.level
+    if turn.decision is None or level is None:
+        return None
+    return gather(sight.policy, windows, turn.evidence_level or level.name, turn.acceptance_since, now)
+
+
+def _metrics_row(sight: Sight, world: World, collected: Collected, heard: int) -> tuple[ConditionReason, str]:
+    source, expected = sight.spec.signals.source, sum(not pod.leaving for pod in sight.pods)
+    if source not in world.sources:
+        return ConditionReason.NO_SUCH_SOURCE, collected.problem or ""
+    if collected.problem is not None and not collected.samples and not heard:
+        return ConditionReason.SOURCE_FAILED, collected.problem
+    if collected.problem is not None and collected.until is None:
+        return ConditionReason.SOURCE_FAILED, collected.problem
+    if heard == 0:
+        return ConditionReason.NOT_HEARD, f"source {source}: none of {expected} pods is heard from"
+    return ConditionReason.HEARD, f"source {source}: {heard} of {expected} pods are heard from"

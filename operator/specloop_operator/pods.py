@@ -1,0 +1,96 @@
+"""What is kept of a pod: where it answers, how it is, and the level that it was started at."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from specloop_operator.binding import Binding
+
+DEFAULT_PORTS = {"VLLM": 8000, "LlamaCpp": 8080}
+"""Where engines listen when nothing is said."""
+
+MESSAGE_CHARACTERS = 300
+"""Of a container's last message, which may be the end of a long log: as much as reads well in a condition."""
+
+Body = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod as it was last seen; times are seconds since the epoch."""
+
+    name: str
+    level: str | None
+    """The level that it was started at; None for a setting that is none of the ladder's."""
+    ip: str | None = None
+    port: int = 8000
+    ready_since: float | None = None
+    """When it became ready; None while it is not."""
+    started_at: float | None = None
+    """When its engine's container last started."""
+    restarts: int = 0
+    broken: str = ""
+    """How its container fails again and again, with its last message."""
+    pending: str = ""
+    """Why it cannot be scheduled."""
+    leaving: bool = False
+
+
+def port_of(pod: Body, binding: Binding) -> int:
+    """Where the engine listens: as its command says, else the container's first port, else the engine's own."""
+    flag = binding.line.flag("--port")
+    if flag is not None and flag.value and flag.value.isdecimal():
+        return int(flag.value)
+    container = next(one for one in pod["spec"]["containers"] if one["name"] == binding.container)
+    ports = container.get("ports") or ()
+    return int(ports[0]["containerPort"]) if ports else DEFAULT_PORTS[binding.line.engine]
+
+
+def read_pod(pod: Body, binding: Binding, level: str | None) -> Pod:
+    """What is kept of a pod whose setting has been read."""
+    status = pod.get("status") or {}
+    conditions = {one["type"]: one for one in status.get("conditions") or ()}
+    containers: dict[str, Body] = {one["name"]: one for one in status.get("containerStatuses") or ()}
+    container = containers.get(binding.container, {})
+    ready, scheduled = conditions.get("Ready") or {}, conditions.get("PodScheduled") or {}
+    running = (container.get("state") or {}).get("running") or {}
+    return Pod(
+        name=pod["metadata"]["name"],
+        level=level,
+        ip=status.get("podIP"),
+        port=port_of(pod, binding),
+        ready_since=_seconds(ready.get("lastTransitionTime")) if ready.get("status") == "True" else None,
+        started_at=_seconds(running.get("startedAt")),
+        restarts=int(container.get("restartCount") or 0),
+        broken=_broken(container),
+        pending=str(scheduled.get("message") or "") if scheduled.get("status") == "False" else "",
+        leaving=bool(pod["metadata"].get("deletionTimestamp")) or status.get("phase") in ("Succeeded", "Failed"),
+    )
+
+
+def _broken(container: Body) -> str:
+    """How a container fails for good: what it cannot be made from, or that it ended twice and is not ready."""
+    waiting = (container.get("state") or {}).get("waiting") or {}
+    reason = str(waiting.get("reason") or "")
+    if reason in ("CreateContainerConfigError", "CreateContainerError", "RunContainerError"):
+        return f"{reason}: {_shortened(str(waiting.get('message') or ''))}"
+    restarts = int(container.get("restartCount") or 0)
+    # A restart is counted when it happens: waiting after one restart means that it ended twice.
+    twice = restarts + (reason == "CrashLoopBackOff") >= 2
+    if container.get("ready") or not twice:
+        return ""
+    last = (container.get("lastState") or {}).get("terminated") or {}
+    said = _shortened(str(last.get("message") or ""))
+    code = f"exit code {last['exitCode']}" if "exitCode" in last else "no exit code is known"
+    return f"its container ended {restarts + 1} times ({code})" + (f": {said}" if said else "")
+
+
+def _shortened(message: str) -> str:
+    """The end of a message on one line, where the error stands."""
+    line = " ".join(message.split())
+    return line if len(line) <= MESSAGE_CHARACTERS else "… " + line[-MESSAGE_CHARACTERS:]
+
+
+def _seconds(time: str | None) -> float | None:
+    return None if not time else datetime.fromisoformat(time).timestamp()

@@ -1,0 +1,178 @@
+"""What a tick sees: the policy made ready, its target, and the pods, all from the store.
+
+Blind    something without which nothing can be decided is missing or cannot be read: a condition with its reason
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from pydantic import ValidationError
+
+from specloop_engine.speculation import match, running_drafter
+from specloop_operator.binding import Binding, BindingError, bind, rest_of
+from specloop_operator.conditions import ConditionReason
+from specloop_operator.pods import Pod, read_pod
+from specloop_operator.store import Store, target_of
+from specloop_operator.workload import KINDS, Target
+from specloop_policy.annotations import AnnotationError, Rollback, is_suspended, read_override, read_rollback
+from specloop_policy.canary import Limits
+from specloop_policy.decision import FailedChange, Override
+from specloop_policy.ladder import Ladder, Level
+from specloop_policy.model import Mode, SpecPolicySpec
+from specloop_policy.policy import Policy, PolicyError, resolve
+
+Body = Mapping[str, Any]
+
+
+class Blind(Exception):
+    """Why nothing can be decided: the reason of a condition, and a sentence."""
+
+    def __init__(self, reason: ConditionReason, message: str) -> None:
+        self.reason, self.message = reason, message
+        super().__init__(message)
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What people ask for by annotation."""
+
+    override: Override | None
+    suspended: bool
+    rollback: Rollback | None
+
+
+@dataclass(frozen=True)
+class Sight:
+    """One look at a policy and its target."""
+
+    spec: SpecPolicySpec
+    wishes: Wishes
+    generation: int
+    target: Target
+    binding: Binding
+    policy: Policy
+    pods: tuple[Pod, ...]
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Levels that can be written, with the key of their configuration and image."""
+    refused: tuple[FailedChange, ...] = ()
+    """Levels that cannot, each with the reason."""
+
+    @property
+    def level(self) -> Level | None:
+        """The level that the pod template asks for."""
+        return self.binding.level(self.policy.ladder)
+
+    @cached_property
+    def rest(self) -> str:
+        """Hash of the template without its setting."""
+        return rest_of(self.target.template, self.binding)
+
+    @property
+    def limits(self) -> Limits:
+        """How long the parts of a roll-out may take."""
+        rollout = self.spec.rollout
+        warmup = float(self.spec.signals.settle_seconds)
+        return Limits(float(rollout.soak_seconds), float(rollout.progress_deadline_seconds), warmup)
+
+    @property
+    def suspended(self) -> bool:
+        """Whether spec or annotation suspends the policy."""
+        return self.policy.suspended
+
+
+def parse(body: Body) -> tuple[SpecPolicySpec, Wishes]:
+    """The policy's own part; raises Blind where it cannot be followed."""
+    try:
+        spec = SpecPolicySpec.model_validate_json(json.dumps(body["spec"]))  # strict: JSON knows no enums or tuples
+        annotations = body["metadata"].get("annotations") or {}
+        wishes = Wishes(read_override(annotations), is_suspended(annotations), read_rollback(annotations))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise Blind(ConditionReason.INVALID_SPEC, f"spec.{place}: {first['msg']}") from error
+    except AnnotationError as error:
+        raise Blind(ConditionReason.INVALID_ANNOTATION, str(error)) from error
+    return spec, wishes
+
+
+def find_target(body: Body, store: Store) -> Target:
+    """The workload that a policy governs; raises Blind where there is none, or it is another policy's."""
+    kind, name = target_of(body)
+    if kind not in KINDS or body["spec"]["targetRef"]["apiVersion"] != "apps/v1":
+        known = ", ".join(f"apps/v1 {one}" for one in KINDS)
+        raise Blind(ConditionReason.UNSUPPORTED_KIND, f"{kind} is no kind of target: these are {known}")
+    older = store.governing(kind, name)[0]
+    if older["metadata"]["name"] != body["metadata"]["name"]:
+        message = f"policy {older['metadata']['name']} is older and has the same target: delete one of the two"
+        raise Blind(ConditionReason.OLDER_POLICY, message)
+    target = store.target(kind, name)
+    if target is None:
+        raise Blind(ConditionReason.TARGET_NOT_FOUND, f"there is no {kind} {name[1]} in namespace {name[0]}")
+    refusal = target.kind.refusal(target.body)
+    if refusal is not None:
+        raise Blind(ConditionReason.UNSUPPORTED_STRATEGY, f"{kind} {name[1]}: {refusal}")
+    return target
+
+
+Bind = Callable[[Body], Binding]
+
+
+def see(body: Body, store: Store, derived: Ladder | None) -> Sight:
+    """Look at everything; `derived` is the ladder that was derived before.  Raises Blind."""
+    spec, wishes = parse(body)
+    target = find_target(body, store)
+
+    def bound(template: Body) -> Binding:
+        return bind(template, spec.container_name, spec.engine)
+
+    try:
+        binding = bound(target.template)
+    except BindingError as error:
+        raise Blind(ConditionReason.UNSUPPORTED_COMMAND, f"{target.kind.name} {target.name}: {error}") from error
+    policy = _policy(body["metadata"]["name"], spec, wishes, binding, derived)
+    keys, refused = _levels(policy.ladder, binding)
+    generation = int(body["metadata"].get("generation") or 0)
+    pods = tuple([_pod(one, bound, policy.ladder) for one in store.pods_of(target)])
+    return Sight(spec, wishes, generation, target, binding, policy, pods, keys, refused)
+
+
+def _policy(name: str, spec: SpecPolicySpec, wishes: Wishes, binding: Binding, derived: Ladder | None) -> Policy:
+    speculation = binding.line.speculation
+    if derived is not None and match(speculation, derived) is None:
+        derived = None  # somebody gave the target another drafter: the ladder follows it
+    drafter, tokens = running_drafter(speculation) or (None, 0)
+    if wishes.suspended:
+        spec = spec.model_copy(update={"suspend": True})
+    try:
+        return resolve(name, spec, drafter, tokens, derived=derived)
+    except PolicyError as error:
+        raise Blind(ConditionReason.INVALID_SPEC, str(error)) from error
+
+
+def _levels(ladder: Ladder, binding: Binding) -> tuple[dict[str, str], tuple[FailedChange, ...]]:
+    """Keys of the levels that can be written, and the others with the reason."""
+    keys, refused = {}, []
+    for level in ladder.levels:
+        try:
+            keys[level.name] = binding.key(level)
+        except BindingError as error:
+            refused.append(FailedChange(level.name, "", str(error)))
+    return keys, tuple(refused)
+
+
+def _pod(body: Body, bound: Bind, ladder: Ladder) -> Pod:
+    """A pod; one whose command cannot be read is at no level, and where it answers is not known."""
+    try:
+        binding = bound(body)
+    except BindingError:
+        return Pod(str(body["metadata"]["name"]), None, leaving=bool(body["metadata"].get("deletionTimestamp")))
+    level = binding.level(ladder)
+    return read_pod(body, binding, None if level is None else level.name)
+
+
+def enforces(sight: Sight) -> bool:
+    """Whether decisions are carried out."""
+    return sight.spec.mode is Mode.ENFORCE

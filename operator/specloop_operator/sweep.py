@@ -1,0 +1,52 @@
+"""Put right at the start: workloads that the operator held when it was last ended, with no policy behind them."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from specloop_operator.binding import BindingError, bind
+from specloop_operator.cluster import ApiError
+from specloop_operator.governor import World, apply, read_status
+from specloop_operator.store import target_of
+from specloop_operator.workload import Target
+
+LOG = logging.getLogger("specloop.rollouts")
+
+Body = Mapping[str, Any]
+
+
+async def put_right(world: World) -> None:
+    """Let go of every workload that we hold and no policy rolls out; its old template is put back where one is left."""
+    for target in list(world.store.targets()):
+        if target.held_by_us and not _rolled_out(target, world):
+            try:
+                await _put_right(target, world)
+            except ApiError as error:
+                LOG.warning("%s %s/%s is still held: %s", target.kind.name, target.namespace, target.name, error)
+
+
+def _rolled_out(target: Target, world: World) -> bool:
+    """Whether some policy has a roll-out of it under way, and so will go on with it."""
+    wanted = (target.kind.name, (target.namespace, target.name))
+    return any(target_of(body) == wanted and _under_way(body) for body in world.store.policies())
+
+
+def _under_way(body: Body) -> bool:
+    memory = read_status(body).memory
+    return memory is not None and memory.rollout is not None
+
+
+async def _put_right(target: Target, world: World) -> None:
+    """The template before the latest one is the one that all pods but the canary run."""
+    templates = await world.cluster.old_templates(target)
+    try:
+        binding = bind(target.template)
+        before = next((bind(one) for one in templates[1:2]), None)
+    except BindingError as error:
+        LOG.warning("%s %s/%s is held and cannot be read: %s", target.kind.name, target.namespace, target.name, error)
+        return
+    await apply(target, binding.current() if before is None else binding.restored(before), world)
+    back = "the template before was put back" if before is not None else "its template stays as it is"
+    await world.telling.left_paused(
+        target, f"was left held by a roll-out with no policy behind it: {back}", world.now()
+    )

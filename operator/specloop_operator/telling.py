@@ -1,0 +1,171 @@
+"""What is said of a tick: a log line, events, and the operator's own metrics, in the same words as the status."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from specloop_operator.announcer import Announcer, ObjectRef
+from specloop_operator.conditions import ConditionReason
+from specloop_operator.decision_log import log_decision
+from specloop_operator.events import Reason
+from specloop_operator.metrics import Metrics
+from specloop_operator.sight import Sight, enforces
+from specloop_operator.turn import Turn
+from specloop_operator.workload import Target
+from specloop_policy.canary import Ending, Kind, Phase
+from specloop_policy.model import GROUP, KIND, VERSION
+from specloop_policy.observation import Window
+from specloop_policy.status import Condition, ConditionStatus, SpecPolicyStatus
+
+LOG = logging.getLogger("specloop.rollouts")
+
+Body = Mapping[str, Any]
+News = tuple[Reason, str]
+
+CONDITION_EVENTS = {
+    ConditionReason.INVALID_SPEC: Reason.INVALID_SPEC,
+    ConditionReason.INVALID_ANNOTATION: Reason.INVALID_SPEC,
+    ConditionReason.UNMANAGED: Reason.UNMANAGED,
+    ConditionReason.NOT_HEARD: Reason.METRICS_UNAVAILABLE,
+    ConditionReason.SOURCE_FAILED: Reason.METRICS_UNAVAILABLE,
+    ConditionReason.NO_SUCH_SOURCE: Reason.METRICS_UNAVAILABLE,
+    ConditionReason.HEARD: Reason.METRICS_RECOVERED,
+    ConditionReason.TARGET_NOT_FOUND: Reason.TARGET_NOT_FOUND,
+    ConditionReason.UNSUPPORTED_KIND: Reason.UNSUPPORTED_COMMAND,
+    ConditionReason.UNSUPPORTED_COMMAND: Reason.UNSUPPORTED_COMMAND,
+    ConditionReason.UNSUPPORTED_STRATEGY: Reason.UNSUPPORTED_COMMAND,
+    ConditionReason.FAULT_FOUND: Reason.FAULT_FOUND,
+    ConditionReason.REVERTED: Reason.DRIFTED,
+    ConditionReason.OLDER_POLICY: Reason.CONFLICTED,
+    ConditionReason.BY_SPEC: Reason.SUSPENDED,
+    ConditionReason.BY_ANNOTATION: Reason.SUSPENDED,
+    ConditionReason.ACTIVE: Reason.RESUMED,
+    ConditionReason.WAITING: Reason.WAITING,
+}
+"""Conditions whose coming is an event."""
+
+ON_CHANGE_ALONE = frozenset({ConditionReason.HEARD, ConditionReason.ACTIVE})
+"""Those that are news only where the condition was the opposite before."""
+
+
+@dataclass(slots=True)
+class Telling:
+    """Where it is said."""
+
+    metrics: Metrics
+    announcer: Announcer
+    _windows: dict[tuple[str, str], float] = field(default_factory=dict)
+    """The end of the latest window that was counted, by policy."""
+
+    async def conditions(self, body: Body, before: SpecPolicyStatus, after: SpecPolicyStatus, now: float) -> None:
+        """Say what has become so."""
+        namespace, name = _name(body)
+        old = {one.type: one for one in before.conditions}
+        for one in after.conditions:
+            self.metrics.condition(namespace, name, one.type, one.status)
+            news = _condition_news(one, old.get(one.type))
+            if news is not None:
+                await self._announce([news], [_policy(body)], now)
+
+    async def turn(self, body: Body, sight: Sight, turn: Turn, status: SpecPolicyStatus, now: float) -> None:
+        """Say what was decided, and how the roll-out goes."""
+        namespace, name = _name(body)
+        acceptance = status.acceptance_percent
+        self.metrics.levels(namespace, name, status.observed_level, status.desired_level)
+        self.metrics.acceptance(namespace, name, None if acceptance is None else acceptance / 100.0)
+        if turn.decision is not None:
+            self.metrics.decided(namespace, name, turn.decision.action)
+            target = f"{sight.target.kind.name}/{sight.target.name}"
+            log_decision(namespace, name, target, sight.spec.mode, turn.before, turn.decision, acceptance)
+        if turn.ended is not None:
+            self.metrics.rolled_out(namespace, name, turn.ended)
+        if turn.began is not None or turn.moved is not None or turn.ended is not None:
+            fields = {"namespace": namespace, "policy": name}
+            LOG.info("%s/%s: %s", namespace, name, turn.words, extra=fields)
+        await self._announce(_turn_news(sight, turn), [_policy(body), reference(sight.target)], now)
+
+    def windows(self, body: Body, windows: Iterable[Window]) -> None:
+        """Count the windows that have closed since."""
+        key = _name(body)
+        last = self._windows.get(key, float("-inf"))
+        new = [window for window in windows if window.end > last]
+        self._windows[key] = max((window.end for window in new), default=last)
+        self.metrics.windows(*key, (window.outcome for window in new))
+
+    async def left_paused(self, target: Target, words: str, now: float) -> None:
+        """A workload was found held by us with no policy behind it, and was put right."""
+        LOG.warning("%s %s/%s: %s", target.kind.name, target.namespace, target.name, words)
+        await self._announce([(Reason.LEFT_PAUSED, words)], [reference(target)], now)
+
+    async def cancelled(self, target: Target, words: str, now: float) -> None:
+        """The roll-out of a policy that is gone was called off."""
+        LOG.info("%s %s/%s: %s", target.kind.name, target.namespace, target.name, words)
+        await self._announce([(Reason.ROLLOUT_CANCELLED, words)], [reference(target)], now)
+
+    def forget(self, body: Body) -> None:
+        """The policy is gone."""
+        self._windows.pop(_name(body), None)
+        self.metrics.forget(*_name(body))
+        self.announcer.forget(_policy(body))
+
+    async def _announce(self, news: Iterable[News], objects: list[ObjectRef], now: float) -> None:
+        for reason, note in news:
+            await self.announcer.announce(reason, note, now, objects)
+
+
+def reference(target: Target) -> ObjectRef:
+    """A workload, for events."""
+    return ObjectRef("apps/v1", target.kind.name, target.namespace, target.name, target.uid)
+
+
+def _policy(body: Body) -> ObjectRef:
+    return ObjectRef(f"{GROUP}/{VERSION}", KIND, *_name(body), str(body["metadata"]["uid"]))
+
+
+def _name(body: Body) -> tuple[str, str]:
+    return str(body["metadata"]["namespace"]), str(body["metadata"]["name"])
+
+
+def _condition_news(now: Condition, before: Condition | None) -> News | None:
+    if before is not None and (before.status, before.reason) == (now.status, now.reason):
+        return None
+    reason = next((one for one in CONDITION_EVENTS if one.value == now.reason), None)
+    if reason is None:
+        return None
+    opposite = before is not None and before.status not in (now.status, ConditionStatus.UNKNOWN)
+    return (CONDITION_EVENTS[reason], now.message) if opposite or reason not in ON_CHANGE_ALONE else None
+
+
+def _turn_news(sight: Sight, turn: Turn) -> Iterable[News]:
+    decision, rollout = turn.decision, turn.rollout
+    if decision is not None and decision.changes_level:
+        carried_out = enforces(sight) and turn.blocked is None
+        if not carried_out:
+            yield Reason.RECOMMENDED, decision.reason
+        elif turn.began is not None and turn.began.kind is Kind.PROBE:
+            yield Reason.PROBE_STARTED, decision.reason
+        elif turn.began is not None and turn.began.kind is Kind.RETREAT:
+            yield Reason.WATCH_FAILED, decision.reason
+        else:
+            yield Reason.LEVEL_CHANGED, decision.reason
+    if rollout is None:
+        return
+    if turn.began is not None:
+        yield (
+            Reason.ROLLOUT_STARTED,
+            f"{rollout.level} instead of {rollout.back_to}: {decision.reason if decision else ''}",
+        )
+    if turn.moved is Phase.SOAKING:
+        yield Reason.CANARY_READY, turn.words
+    match turn.ended:
+        case Ending.PROMOTED:
+            yield Reason.ROLLOUT_PROMOTED, turn.words
+        case Ending.FAILED | Ending.ABANDONED:
+            yield Reason.ROLLOUT_ROLLED_BACK, f"{rollout.level} is taken back to {rollout.back_to}: {turn.words}"
+        case Ending.LOST:
+            yield Reason.PROBE_LOST, turn.words
+        case Ending.CANCELLED | Ending.UNDONE | Ending.GONE:
+            yield Reason.ROLLOUT_CANCELLED, turn.words
+        case None:
+            pass

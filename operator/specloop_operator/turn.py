@@ -1,0 +1,347 @@
+"""One turn of a policy: decide, or go one step on with the roll-out that is under way.  No I/O.
+
+    take_turn(sight, remembered, measured, now) -> Turn
+
+What comes out is stored before it is acted on.  Who wins over whom stands in one table, docs/reference/precedence.md;
+the order of the functions here is that table.
+"""
+
+from dataclasses import dataclass, replace
+
+from specloop_operator.conditions import ConditionReason
+from specloop_operator.remembered import Remembered
+from specloop_operator.sight import Sight, enforces
+from specloop_policy import memory
+from specloop_policy.canary import Ending, Kind, Phase, Plan, Rollout, Step, begin, plan
+from specloop_policy.decision import ActionName, Decision, FailedChange, Inputs, PolicyState
+from specloop_policy.gate import GateVerdict, Result
+from specloop_policy.observation import Observation, Service, Window, Workload
+from specloop_policy.policy import Policy
+from specloop_policy.schedules import scheduled_level
+from specloop_policy.step import level_before, step
+from specloop_policy.watch import Watch, judge_watch
+
+NOTHING_SERVED = Service()
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the metrics say."""
+
+    windows: tuple[Window, ...] = ()
+    verdict: GateVerdict | None = None
+    """On the canary that soaks; None while it is not measured yet."""
+    failed_share: float = 0.0
+    """Share of requests that failed beside the canary."""
+    served: Service = NOTHING_SERVED
+    """What the pods of a watched level did since it was promoted."""
+    slot_free: bool = True
+    """Whether one more roll-out may begin in the cluster."""
+    previous_level: str | None = None
+    """The level before the last change, for whoever asks to go back there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What is to be remembered, done and said."""
+
+    remembered: Remembered
+    decision: Decision | None = None
+    """None while a roll-out goes on by itself."""
+    before: str | None = None
+    """The level until then."""
+    evidence_level: str | None = None
+    """The level that the decision's evidence is about; None: the one that runs."""
+    acceptance_since: float | None = None
+    """When that evidence begins."""
+    step: Step = Step.WAIT
+    words: str = ""
+    """Of the roll-out."""
+    began: Rollout | None = None
+    moved: Phase | None = None
+    """The phase that the roll-out has just entered."""
+    ended: Ending | None = None
+    rollout: Rollout | None = None
+    """The roll-out that this turn was about, also where it ended."""
+    no_control: bool = False
+    """Whether no pod was left alone, so that after is compared with before."""
+    blocked: tuple[ConditionReason, str] | None = None
+    """Why a decision is not carried out, though the mode is Enforce."""
+
+
+def take_turn(sight: Sight, remembered: Remembered, measured: Measured, now: float) -> Turn:
+    """Decide, or take the next step of the roll-out under way."""
+    if remembered.rollout is None:
+        return _decide(sight, _noticed(sight, remembered), measured, now)
+    if remembered.rollout.kind is Kind.PROBE and remembered.rollout.phase is not Phase.ROLLING_BACK:
+        return _probe(sight, remembered, measured, now)
+    return _go_on(sight, remembered, measured, now, _called_off(sight, remembered))
+
+
+def new_generation(remembered: Remembered) -> Remembered:
+    """Somebody edited the policy: what failed or was undone before may be tried again."""
+    return replace(remembered, reverted="", state=replace(remembered.state, quarantine=()))
+
+
+def _noticed(sight: Sight, remembered: Remembered) -> Remembered:
+    """Whether somebody else put another level in the place of the one that we wrote, and whether it is watched on."""
+    running = sight.level.name if sight.level is not None else None
+    if remembered.watch is not None and remembered.watch.level != running:
+        remembered = replace(remembered, watch=None)
+    if remembered.written_level is None or running == remembered.written_level:
+        return remembered
+    shown = running or str(sight.binding.line.speculation)
+    words = f"{remembered.written_level} was written, and somebody else set {shown}"
+    return replace(remembered, written_level=None, reverted=words)
+
+
+def _decide(sight: Sight, remembered: Remembered, measured: Measured, now: float) -> Turn:
+    failed, remembered = _harm(sight, remembered, measured, now)
+    blocked = None if not enforces(sight) else _blocked(sight, remembered, measured, now, urgent=failed is not None)
+    policy = replace(sight.policy, enforce=enforces(sight) and blocked is None)
+    observation = Observation(measured.windows, _workload(sight, sight.level.name if sight.level else None))
+    inputs = _inputs(sight, now, failed)
+    decision, state = _step(sight, policy, remembered.state, observation, inputs, now)
+    before = level_before(remembered.state, observation, decision)
+    after = replace(remembered, state=state)
+    blocked = blocked if decision.changes_level else None
+    turn = Turn(after, decision, before, acceptance_since=remembered.state.changed_at, blocked=blocked)
+    running = sight.level
+    if not decision.changes_level or not policy.enforce or running is None or decision.level in (None, running.name):
+        return turn
+    assert decision.level is not None
+    if decision.level not in sight.keys:
+        refusal = next((one.reason for one in sight.refused if one.level == decision.level), "it cannot be written")
+        words = f"{decision.level}: {refusal}"
+        return replace(turn, remembered=remembered, blocked=(ConditionReason.UNSUPPORTED_COMMAND, words))
+    kind = _kind(decision, remembered.state, state, retreat=failed is not None)
+    rollout = begin(decision.level, running.name, kind, sight.keys[decision.level], sight.rest, now)
+    begun = replace(after, rollout=rollout, watch=None, reverted="", canary_pods=None)
+    first = _go_on(sight, begun, measured, now, "")
+    since = remembered.state.changed_at
+    return replace(first, decision=decision, before=before, acceptance_since=since, began=rollout)
+
+
+def _kind(decision: Decision, before: PolicyState, after: PolicyState, *, retreat: bool) -> Kind:
+    if retreat:
+        return Kind.RETREAT
+    if decision.action is ActionName.PROBE:
+        return Kind.PROBE
+    return Kind.FORCED if before.forced is not None or after.forced is not None else Kind.RULE
+
+
+def _harm(
+    sight: Sight, remembered: Remembered, measured: Measured, now: float
+) -> tuple[FailedChange | None, Remembered]:
+    """A level that must be left at once: somebody asks to roll back, or a promoted one does harm."""
+    wish = sight.wishes.rollback
+    running = sight.level
+    if wish is not None and (remembered.rolled_back_at is None or wish.at > remembered.rolled_back_at):
+        remembered = replace(remembered, rolled_back_at=wish.at)
+        back = remembered.watch.back_to if remembered.watch is not None else measured.previous_level
+        if running is not None and back is not None and back != running.name:
+            by = f"rolled back by {wish.by}" if wish.by else "rolled back by hand"
+            return FailedChange(running.name, sight.keys.get(running.name, ""), by, back), remembered
+    watch = remembered.watch
+    if watch is None:
+        return None, remembered
+    if now >= watch.until:
+        return None, replace(remembered, watch=None)
+    own = [pod for pod in sight.pods if pod.level == watch.level and not pod.leaving]
+    windows = [window for window in measured.windows if window.level == watch.level]
+    limit = sight.spec.rollout.gate.max_error_rate_percent
+    why = judge_watch(watch, sum(pod.restarts for pod in own), windows, measured.served, limit)
+    return (None if why is None else FailedChange(watch.level, watch.key, why, watch.back_to)), remembered
+
+
+def _blocked(
+    sight: Sight, remembered: Remembered, measured: Measured, now: float, *, urgent: bool
+) -> tuple[ConditionReason, str] | None:
+    """Why nothing may be carried out now; to leave a level that does harm waits for no slot."""
+    target = sight.target
+    if target.held_by_others:
+        return ConditionReason.TARGET_PAUSED, f"somebody else holds the roll-out of {target.kind.name} {target.name}"
+    if remembered.reverted and not _overridden(sight, now):
+        words = f"{remembered.reverted}: held until the policy is edited or overridden"
+        return ConditionReason.REVERTED, words
+    if urgent:
+        return None
+    if target.replicas == 0:
+        return ConditionReason.TARGET_BUSY, "the target has no pods"
+    if not target.settled or target.updated < target.replicas:
+        return ConditionReason.TARGET_BUSY, f"{target.updated} of {target.replicas} pods are at the target's template"
+    if not measured.slot_free:
+        return ConditionReason.WAITING, "as many roll-outs as the cluster may have at a time are under way"
+    return None
+
+
+def _overridden(sight: Sight, now: float) -> bool:
+    override = sight.wishes.override
+    return override is not None and (override.until is None or now < override.until)
+
+
+def _workload(sight: Sight, level: str | None) -> Workload:
+    speculation = sight.binding.line.speculation
+    setting = "a setting with no speculation" if speculation is None else str(speculation)
+    if speculation is not None:
+        setting = f"{speculation.method} with K = {speculation.largest}"
+    return Workload(level, sight.target.replicas, setting)
+
+
+def _inputs(sight: Sight, now: float, failed: FailedChange | None = None) -> Inputs:
+    return Inputs(
+        restart_seconds=restart_seconds(sight),
+        override=sight.wishes.override,
+        scheduled=scheduled_level(sight.spec.schedules, now) if sight.spec.schedules else None,
+        failed=failed,
+        keys=tuple(sight.keys.items()),
+    )
+
+
+def restart_seconds(sight: Sight) -> float | None:
+    """How long a pod takes from its container's start to ready: the median of those that run; None without any."""
+    found = sorted(
+        pod.ready_since - pod.started_at
+        for pod in sight.pods
+        if pod.ready_since is not None and pod.started_at is not None and pod.ready_since >= pod.started_at
+    )
+    return found[len(found) // 2] if found else None
+
+
+def _step(
+    sight: Sight, policy: Policy, state: PolicyState, observation: Observation, inputs: Inputs, now: float
+) -> tuple[Decision, PolicyState]:
+    """The core's step, with levels that cannot be written kept out of its reach but not of its memory."""
+    shut = replace(state, quarantine=(*state.quarantine, *sight.refused))
+    decision, after = step(policy, shut, observation, inputs, now)
+    kept = tuple(one for one in after.quarantine if one not in sight.refused)
+    return decision, state if after is shut else replace(after, quarantine=kept)
+
+
+def _called_off(sight: Sight, remembered: Remembered) -> str:
+    """Why the roll-out under way must end; "" while it need not."""
+    rollout = remembered.rollout
+    assert rollout is not None
+    if _asks_back(sight, remembered):
+        wish = sight.wishes.rollback
+        return f"rolled back by {wish.by}" if wish is not None and wish.by else "rolled back by hand"
+    if sight.policy.suspended:
+        return "the policy is suspended"
+    if not enforces(sight):
+        return "the policy's mode is Recommend now"
+    if sight.rest == rollout.rest and sight.keys.get(rollout.level) != rollout.key:
+        return f"the policy's level {rollout.level} is another than when this began"
+    override = sight.wishes.override
+    if override is not None and override.level != rollout.level and sight.policy.ladder.find(override.level):
+        return f"the override asks for {override.level}"
+    return ""
+
+
+def _asks_back(sight: Sight, remembered: Remembered) -> bool:
+    wish = sight.wishes.rollback
+    return wish is not None and (remembered.rolled_back_at is None or wish.at > remembered.rolled_back_at)
+
+
+def _probe(sight: Sight, remembered: Remembered, measured: Measured, now: float) -> Turn:
+    """A canary that shows whether another level pays: the rules judge it, and then it goes on as any other."""
+    rollout = remembered.rollout
+    assert rollout is not None
+    called_off = _called_off(sight, remembered)
+    if called_off:
+        return _go_on(sight, remembered, measured, now, called_off)
+    observation = Observation(measured.windows, _workload(sight, rollout.back_to))
+    policy = replace(sight.policy, enforce=True)
+    decision, state = _step(sight, policy, remembered.state, observation, _inputs(sight, now), now)
+    after = replace(remembered, state=state)
+    if state.probe is not None:
+        turn = _go_on(sight, after, measured, now, "")
+    elif state.level == rollout.level:
+        turn = _go_on(sight, replace(after, rollout=replace(rollout, kind=Kind.RULE)), measured, now, "")
+    else:
+        turn = _go_on(sight, after, measured, now, decision.reason)
+    if turn.decision is not None:
+        return turn
+    since = rollout.started_at
+    return replace(
+        turn, decision=decision, before=rollout.back_to, evidence_level=rollout.level, acceptance_since=since
+    )
+
+
+def _go_on(sight: Sight, remembered: Remembered, measured: Measured, now: float, called_off: str) -> Turn:
+    rollout = remembered.rollout
+    assert rollout is not None
+    level = sight.level.name if sight.level is not None else None
+    view = sight.target.view(level, sight.rest, sight.pods, rollout.level)
+    verdict = measured.verdict
+    if rollout.kind is Kind.PROBE and verdict is not None and verdict.result is Result.PASS:
+        verdict = None  # the rules have the first word
+    found = plan(rollout, view, sight.limits, now, called_off=called_off, gate=verdict)
+    if _asks_back(sight, remembered):
+        found = replace(found, rollout=_failing(found.rollout))
+        wish = sight.wishes.rollback
+        remembered = replace(remembered, rolled_back_at=wish.at if wish is not None else None)
+    if found.ended is not None:
+        return _ended(sight, remembered, found, measured, now)
+    new = sum(pod.new for pod in view.pods)
+    pods = new if found.rollout.phase in (Phase.STARTING, Phase.CANARY, Phase.SOAKING) else remembered.canary_pods
+    after = replace(remembered, rollout=found.rollout, canary_pods=pods or None)
+    moved = found.rollout.phase if found.rollout.phase is not rollout.phase else None
+    no_control = all(pod.new for pod in view.pods)
+    return Turn(after, step=found.step, words=found.words, moved=moved, rollout=found.rollout, no_control=no_control)
+
+
+def _failing(rollout: Rollout) -> Rollout:
+    """A roll-out that somebody rolls back by hand: that configuration is not tried again."""
+    return replace(rollout, ending=Ending.FAILED) if rollout.phase is Phase.ROLLING_BACK else rollout
+
+
+def _ended(sight: Sight, remembered: Remembered, found: Plan, measured: Measured, now: float) -> Turn:
+    """Remember how a roll-out ended."""
+    rollout, level = found.rollout, sight.level.name if sight.level is not None else None
+    over = replace(remembered, rollout=None, canary_pods=None)
+    state, written = over.state, level
+    decision = None
+    watch = over.watch
+    match found.ended:
+        case Ending.PROMOTED:
+            watch = _watch(sight, rollout, measured.failed_share, now)
+        case Ending.FAILED | Ending.UNDONE:
+            failed = FailedChange(rollout.level, rollout.key, found.words)
+            state = memory.rolled_back(sight.policy, state, failed, level, now)
+            decision = _taken_back(sight, rollout, found.words, level)
+        case Ending.LOST:
+            lost = sight.policy.ladder.find(rollout.level)
+            if lost is not None and state.probe is not None:
+                state = memory.probe_lost(sight.policy, state, lost, now)
+            decision = _taken_back(sight, rollout, found.words, level)
+        case _:
+            state = state if state.level == level and state.probe is None else memory.adopted(state, level, now)
+            decision = _taken_back(sight, rollout, found.words, level)
+    reverted = found.words if found.ended is Ending.UNDONE else ""
+    after = replace(
+        over, state=state, watch=watch, written_level=None if reverted else written, reverted=reverted or over.reverted
+    )
+    return Turn(
+        after,
+        decision,
+        rollout.level,
+        rollout.level,
+        rollout.started_at,
+        found.step,
+        found.words,
+        ended=found.ended,
+        rollout=rollout,
+    )
+
+
+def _taken_back(sight: Sight, rollout: Rollout, words: str, level: str | None) -> Decision:
+    last = sight.policy.ladder.levels[-1].name
+    action = ActionName.DISABLE if level == last else ActionName.SWITCH_TO
+    return Decision(action, level, f"{rollout.level} is taken back to {level}: {words}")
+
+
+def _watch(sight: Sight, rollout: Rollout, failed_share: float, now: float) -> Watch | None:
+    seconds = sight.spec.rollout.watch_seconds
+    if rollout.kind is Kind.RETREAT or seconds == 0:
+        return None
+    return Watch(rollout.level, rollout.back_to, rollout.key, now, now + seconds, failed_share)

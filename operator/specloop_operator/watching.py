@@ -1,0 +1,127 @@
+"""The watches, by kopf: every event goes into the store, and wakes whom it concerns.
+
+Handlers of events alone: kopf writes nothing onto any object for them, neither finalizers nor annotations.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+import kopf
+
+from specloop_operator.governor import World, give_up, read_status
+from specloop_operator.remembered import recall
+from specloop_operator.runner import Runner
+from specloop_operator.store import PODS, POLICIES, Name, target_of
+from specloop_operator.workload import KINDS
+from specloop_policy.canary import Kind
+from specloop_policy.model import GROUP, VERSION
+
+Body = Mapping[str, Any]
+Event = Mapping[str, Any]
+
+KEPT = ("metadata", "spec", "status")
+UNUSED_METADATA = frozenset({"managedFields"})
+
+
+class Watching:
+    """What is done at every event."""
+
+    def __init__(self, world: World, runner: Runner) -> None:
+        self._world = world
+        self._runner = runner
+
+    def registry(self) -> kopf.OperatorRegistry:
+        """The handlers, for kopf."""
+        registry = kopf.OperatorRegistry()
+        kopf.on.event(GROUP, VERSION, POLICIES, registry=registry)(self.policy)
+        for kind in KINDS.values():
+            kopf.on.event("apps", "v1", kind.plural, registry=registry)(self._workload_handler(kind.plural))
+        kopf.on.event("", "v1", PODS, registry=registry)(self.pod)
+        return registry
+
+    async def policy(self, event: Event, **_: Any) -> None:
+        """A policy came, changed or went."""
+        body, name = event["object"], _name(event["object"])
+        if event["type"] == "DELETED":
+            await self._deleted(body)
+        elif self._put(POLICIES, event):
+            self._runner.govern(name, int(((body.get("spec") or {}).get("intervalSeconds")) or 15))
+
+    def _workload_handler(self, plural: str) -> Callable[..., Coroutine[Any, Any, None]]:
+        async def workload(event: Event, **_: Any) -> None:
+            """A workload came, changed or went."""
+            self.workload(plural, event)
+
+        return workload
+
+    def workload(self, plural: str, event: Event) -> None:
+        """Wake its policy where its spec is another, or a roll-out waits for it."""
+        body = event["object"]
+        kind = next(kind for kind in KINDS.values() if kind.plural == plural)
+        before = self._world.store.target(kind.name, _name(body))
+        if event["type"] == "DELETED":
+            self._world.store.drop(plural, body)
+        elif not self._put(plural, event):
+            return
+        another = before is None or _generation(before.body) != _generation(body) or event["type"] == "DELETED"
+        for policy in self._world.store.governing(kind.name, _name(body)):
+            if another or self._runner.busy(_name(policy)):
+                self._runner.wake(_name(policy))
+
+    async def pod(self, event: Event, **_: Any) -> None:
+        """A pod came, changed or went: of interest at once while a roll-out waits for it."""
+        body = event["object"]
+        if event["type"] == "DELETED":
+            self._world.store.drop(PODS, body)
+        elif not self._put(PODS, event):
+            return
+        for policy in self._world.store.policies():
+            if self._runner.busy(_name(policy)) and self._concerns(policy, body):
+                self._runner.wake(_name(policy))
+
+    def _concerns(self, policy: Body, pod: Body) -> bool:
+        kind, name = target_of(policy)
+        target = self._world.store.target(kind, name) if kind in KINDS else None
+        own = target is not None and target.namespace == pod["metadata"]["namespace"]
+        return own and target is not None and target.selects(pod["metadata"].get("labels") or {})
+
+    def _put(self, resource: str, event: Event) -> bool:
+        listed = event["type"] is None
+        return self._world.store.put(resource, kept(resource, event["object"]), self._world.now(), listed=listed)
+
+    async def _deleted(self, body: Body) -> None:
+        """A policy is gone: its target stays as it is, but for a roll-out that nobody will end."""
+        name = _name(body)
+        last = self._world.store.policy(name) or body
+        await self._runner.forget(name)
+        last = self._world.store.policy(name) or last
+        rollout = recall(read_status(last).memory).rollout
+        if rollout is not None and rollout.kind is not Kind.RETREAT:
+            await give_up(last, rollout, self._world, "the policy was deleted")
+        self._world.store.drop(POLICIES, body)
+        self._world.slots.note(name, under_way=False)
+        self._world.telling.forget(body)
+
+    async def sweep(self) -> None:
+        """Now and then: drop what a new list has left out."""
+        for resource, body in self._world.store.left_out(self._world.now()):
+            if resource == POLICIES:
+                await self._deleted(body)
+        await asyncio.sleep(0)
+
+
+def kept(resource: str, body: Body) -> Body:
+    """What the store keeps of an object: of pods not who owns which field, for there are many."""
+    found = {part: body[part] for part in KEPT if part in body}
+    if resource == PODS:
+        found["metadata"] = {key: value for key, value in body["metadata"].items() if key not in UNUSED_METADATA}
+    return found
+
+
+def _name(body: Body) -> Name:
+    return str(body["metadata"]["namespace"]), str(body["metadata"]["name"])
+
+
+def _generation(body: Body) -> Any:
+    return body["metadata"].get("generation")

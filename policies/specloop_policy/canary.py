@@ -1,0 +1,377 @@
+"""How a new level reaches the pods of a workload: a canary first, then all, or everything back as it was.
+
+    starting ──► canary ──► soaking ──► promoting ──► watched from then on
+        └───────────┴──────────┴────────────┴──► rolling back
+
+One roll-out is a small value (`Rollout`) that says what was intended; what has come of it is read from the workload
+(`View`) at every look, and `plan` names the one step to take now.  Steps may be taken twice without harm, and the value
+is stored before its step is taken, so that whoever is stopped in between goes on where it was.
+
+The table is all there is to the order of things; an event that the table does not know in a phase is a mistake.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from specloop_policy.gate import GateVerdict, Result
+from specloop_policy.rollout import IllegalMove
+
+
+class Kind(StrEnum):
+    """Why a level is rolled out, which decides how it is judged."""
+
+    RULE = "Rule"
+    """A rule asks for it: it must serve as well as what it replaces."""
+    PROBE = "Probe"
+    """The canary stays until the rules have judged what it shows; then it goes on as theirs."""
+    FORCED = "Forced"
+    """A person, a schedule or an alert asks for it: how fast it serves is said, but decides nothing."""
+    RETREAT = "Retreat"
+    """Away from a level that does harm: to all pods at once, for there is nothing to compare it with."""
+
+
+class Phase(StrEnum):
+    """Where a roll-out is."""
+
+    STARTING = "Starting"
+    """The new configuration is written; its first pods are awaited, so that the rest can be held."""
+    CANARY = "Canary"
+    """The rest is held; the first pods are on their way to ready."""
+    SOAKING = "Soaking"
+    """They serve, and are compared."""
+    PROMOTING = "Promoting"
+    """The rest follows."""
+    ROLLING_BACK = "RollingBack"
+    """The old template is back; its pods are."""
+
+
+class Event(StrEnum):
+    """What is seen of a workload in the middle of a roll-out."""
+
+    UNWRITTEN = "not written yet"
+    FIRST_POD = "first pod"
+    HELD = "the rest is held"
+    READY = "canary ready"
+    BROKEN = "pods fail"
+    OVERDUE = "overdue"
+    PASSED = "gate passed"
+    FAILED = "gate failed"
+    COMPLETE = "all pods done"
+    STUCK = "broken pods in the way"
+    CANCELLED = "called off"
+    CHANGED = "the target was changed"
+    UNDONE = "undone by somebody else"
+    GONE = "the target is gone"
+
+
+class Step(StrEnum):
+    """What to do to the workload; every step may be taken again without harm."""
+
+    WAIT = "wait"
+    WRITE = "write the new configuration"
+    HOLD = "hold the rest"
+    RELEASE = "let the rest follow"
+    PUT_BACK = "put the old template back"
+    CLEAR = "delete the broken pods"
+    LET_GO = "let go of it"
+    """Hold nothing any more, and leave the template as it is."""
+
+
+class Ending(StrEnum):
+    """How a roll-out ended."""
+
+    PROMOTED = "Promoted"
+    FAILED = "Failed"
+    """Rolled back, and that configuration is not tried again."""
+    LOST = "Lost"
+    """A probe that served worse: rolled back, and tried again later."""
+    CANCELLED = "Cancelled"
+    """Rolled back without a verdict."""
+    UNDONE = "Undone"
+    """Somebody else put another template in: their word counts."""
+    GONE = "Gone"
+    ABANDONED = "Abandoned"
+    """The way back is not done within the deadline: left as it is."""
+
+
+PLAN: Mapping[tuple[Phase, Event], tuple[Phase | None, Step]] = {
+    (Phase.STARTING, Event.UNWRITTEN): (Phase.STARTING, Step.WRITE),
+    (Phase.STARTING, Event.FIRST_POD): (Phase.STARTING, Step.HOLD),
+    (Phase.STARTING, Event.HELD): (Phase.CANARY, Step.WAIT),
+    (Phase.CANARY, Event.READY): (Phase.SOAKING, Step.WAIT),
+    (Phase.SOAKING, Event.PASSED): (Phase.PROMOTING, Step.RELEASE),
+    (Phase.SOAKING, Event.FAILED): (Phase.ROLLING_BACK, Step.PUT_BACK),
+    (Phase.PROMOTING, Event.UNWRITTEN): (Phase.PROMOTING, Step.WRITE),
+    (Phase.PROMOTING, Event.HELD): (Phase.PROMOTING, Step.RELEASE),
+    (Phase.PROMOTING, Event.COMPLETE): (None, Step.WAIT),
+    **{
+        (phase, event): (Phase.ROLLING_BACK, Step.PUT_BACK)
+        for phase in (Phase.STARTING, Phase.CANARY, Phase.SOAKING, Phase.PROMOTING)
+        for event in (Event.BROKEN, Event.OVERDUE, Event.CANCELLED, Event.CHANGED)
+    },
+    (Phase.ROLLING_BACK, Event.UNWRITTEN): (Phase.ROLLING_BACK, Step.PUT_BACK),
+    (Phase.ROLLING_BACK, Event.HELD): (Phase.ROLLING_BACK, Step.PUT_BACK),
+    (Phase.ROLLING_BACK, Event.STUCK): (Phase.ROLLING_BACK, Step.CLEAR),
+    (Phase.ROLLING_BACK, Event.COMPLETE): (None, Step.WAIT),
+    (Phase.ROLLING_BACK, Event.OVERDUE): (None, Step.WAIT),
+    **{(phase, Event.UNDONE): (None, Step.LET_GO) for phase in Phase},
+    **{(phase, Event.GONE): (None, Step.WAIT) for phase in Phase},
+}
+"""What each event means in each phase: the next phase (None: it is over), and the step to take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long the parts of a roll-out may take, in seconds."""
+
+    soak_seconds: float
+    progress_deadline_seconds: float
+    warmup_seconds: float = 0.0
+    """How long after it is ready a canary's figures are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """What was intended, and what is decided of it so far; times are seconds since the epoch."""
+
+    level: str
+    """The level that is rolled out."""
+    back_to: str
+    kind: Kind
+    key: str
+    """Hash of its configuration and image: what is not tried again should it fail."""
+    rest: str
+    """Hash of everything in the pod template but the configuration: what must not change meanwhile."""
+    started_at: float
+    phase: Phase = Phase.STARTING
+    since: float = 0.0
+    """When the phase began."""
+    written: bool = False
+    """Whether the new configuration was in the template once: if it is not any more, somebody undid it."""
+    ending: Ending | None = None
+    """What it will have been once it is rolled back."""
+    reason: str = ""
+    """Why it is promoted or rolled back."""
+
+    @property
+    def soaking(self) -> bool:
+        """Whether the canary serves and the rest does not follow yet."""
+        return self.phase is Phase.SOAKING
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """One pod that is not on its way out."""
+
+    name: str
+    new: bool
+    """Whether it was started with the configuration that is rolled out."""
+    ready_since: float | None = None
+    """When it became ready; None while it is not."""
+    broken: str = ""
+    """How its container fails again and again, with its last message."""
+    pending: str = ""
+    """Why it cannot be scheduled."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The workload as it is seen now."""
+
+    template: str | None
+    """Level that the pod template asks for; None for a configuration that is none of the ladder's."""
+    rest: str
+    """Hash of everything else in the template."""
+    held: bool = False
+    """Whether we hold the roll-out: paused, or above a partition."""
+    settled: bool = True
+    """Whether its controller has seen the latest template."""
+    replicas: int = 1
+    pods: tuple[PodView, ...] = ()
+    ordered: bool = False
+    """Whether a broken pod keeps its controller from going on, as in a StatefulSet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The next step, and the roll-out as it is to be stored before the step is taken."""
+
+    rollout: Rollout
+    step: Step
+    words: str
+    ended: Ending | None = None
+
+
+def begin(level: str, back_to: str, kind: Kind, key: str, rest: str, now: float) -> Rollout:
+    """A roll-out that is about to be written; a retreat goes to all pods at once."""
+    phase = Phase.PROMOTING if kind is Kind.RETREAT else Phase.STARTING
+    return Rollout(level, back_to, kind, key, rest, now, phase, now)
+
+
+def plan(
+    rollout: Rollout,
+    view: View | None,
+    limits: Limits,
+    now: float,
+    *,
+    called_off: str = "",
+    gate: GateVerdict | None = None,
+) -> Plan:
+    """The one step to take now; `view` None: the target is gone; `called_off` says why the roll-out must end.
+
+    `gate` is the latest verdict on a canary that soaks; without one it goes on soaking.
+    """
+    rollout = replace(rollout, written=rollout.written or (view is not None and view.template == rollout.level))
+    found = _event(rollout, view, limits, now, called_off, gate)
+    if found is None:
+        return Plan(rollout, Step.WAIT, waiting(rollout, view))
+    event, words = found
+    try:
+        phase, step = PLAN[rollout.phase, event]
+    except KeyError:
+        raise IllegalMove(f"a roll-out that is {rollout.phase} cannot meet the event {event!r}") from None
+    if phase is None:
+        return Plan(rollout, step, words, _ending(rollout, event))
+    moved = rollout if phase is rollout.phase else replace(rollout, phase=phase, since=now, reason=words)
+    if phase is Phase.ROLLING_BACK and rollout.phase is not phase:
+        moved = replace(moved, ending=_verdict(rollout, event))
+    return Plan(moved, step, words)
+
+
+def _verdict(rollout: Rollout, event: Event) -> Ending:
+    """What a roll-out that is rolled back because of this event will have been."""
+    if event in (Event.CANCELLED, Event.CHANGED):
+        return Ending.CANCELLED
+    return Ending.LOST if event is Event.FAILED and rollout.kind is Kind.PROBE else Ending.FAILED
+
+
+def _ending(rollout: Rollout, event: Event) -> Ending:
+    if event is Event.UNDONE:
+        return Ending.UNDONE
+    if event is Event.GONE:
+        return Ending.GONE
+    if event is Event.OVERDUE:
+        return Ending.ABANDONED
+    return rollout.ending or Ending.PROMOTED
+
+
+Found = tuple[Event, str] | None
+
+
+def _event(
+    rollout: Rollout, view: View | None, limits: Limits, now: float, called_off: str, gate: GateVerdict | None
+) -> Found:
+    """What is seen first of: gone, the way back, undone, changed, called off, failing, and the phase's own."""
+    if view is None:
+        return Event.GONE, "the target is gone"
+    if rollout.phase is Phase.ROLLING_BACK:
+        return _on_the_way_back(rollout, view, limits, now)
+    if rollout.written and view.template != rollout.level:
+        shown = view.template or "a configuration that is none of the ladder's"
+        return Event.UNDONE, f"somebody else set {shown} while {rollout.level} was rolled out: left as it is"
+    if view.rest != rollout.rest:
+        return Event.CHANGED, "the target's pod template was changed meanwhile"
+    if called_off:
+        return Event.CANCELLED, called_off
+    return _failing(rollout, view, limits, now) or _forward(rollout, view, gate)
+
+
+def _failing(rollout: Rollout, view: View, limits: Limits, now: float) -> Found:
+    broken = next((pod for pod in view.pods if pod.new and pod.broken), None)
+    if broken is not None:
+        return Event.BROKEN, f"pod {broken.name} fails: {broken.broken}"
+    since, limit = _clock(rollout, view, limits)
+    if now - since < limit:
+        return None
+    pending = next((pod for pod in view.pods if pod.new and pod.pending), None)
+    if pending is not None:
+        return Event.OVERDUE, f"pod {pending.name} could not be scheduled within {limit:.0f} s: {pending.pending}"
+    if rollout.soaking:
+        return Event.OVERDUE, f"no verdict within {limit:.0f} s of soaking"
+    ready = sum(pod.new and pod.ready_since is not None for pod in view.pods)
+    return Event.OVERDUE, f"no progress within {limit:.0f} s: {ready} pods are ready at {rollout.level}"
+
+
+def _clock(rollout: Rollout, view: View, limits: Limits) -> tuple[float, float]:
+    """Since when the present phase is waited for, and how long it may take; a pod that becomes ready is progress."""
+    if rollout.soaking:
+        least = limits.warmup_seconds + limits.soak_seconds
+        return rollout.since, max(limits.progress_deadline_seconds, least) if _has_end(rollout) else float("inf")
+    if rollout.phase in (Phase.STARTING, Phase.CANARY):
+        return rollout.started_at, limits.progress_deadline_seconds
+    new = rollout.phase is Phase.PROMOTING
+    progress = [pod.ready_since for pod in view.pods if pod.new is new and pod.ready_since is not None]
+    return max((rollout.since, *progress)), limits.progress_deadline_seconds
+
+
+def _has_end(rollout: Rollout) -> bool:
+    """Whether soaking has a deadline of ours: a probe's is the rules'."""
+    return rollout.kind is not Kind.PROBE
+
+
+def _forward(rollout: Rollout, view: View, gate: GateVerdict | None) -> Found:
+    new = [pod for pod in view.pods if pod.new]
+    match rollout.phase:
+        case Phase.STARTING if not rollout.written:
+            return Event.UNWRITTEN, f"writing {rollout.level} into the pod template"
+        case Phase.STARTING if view.held:
+            return Event.HELD, "the first pods are made, the rest is held"
+        case Phase.STARTING if new:
+            return Event.FIRST_POD, "holding the rest"
+        case Phase.CANARY if new and view.settled and all(pod.ready_since is not None for pod in new):
+            return Event.READY, f"{len(new)} of {view.replicas} replicas serve at {rollout.level}"
+        case Phase.SOAKING if gate is not None and gate.result is not Result.INCONCLUSIVE:
+            return (Event.PASSED if gate.result is Result.PASS else Event.FAILED), gate.reason
+        case Phase.PROMOTING if not rollout.written:
+            return Event.UNWRITTEN, f"writing {rollout.level} into the pod template"
+        case Phase.PROMOTING if view.held:
+            return Event.HELD, "letting the rest follow"
+        case Phase.PROMOTING if view.settled and _all_ready(view, new=True):
+            return Event.COMPLETE, f"all {view.replicas} replicas serve at {rollout.level}: {rollout.reason}"
+    return None
+
+
+def _on_the_way_back(rollout: Rollout, view: View, limits: Limits, now: float) -> Found:
+    if view.template == rollout.level:
+        return Event.UNWRITTEN, rollout.reason
+    if view.held:
+        return Event.HELD, rollout.reason
+    if view.settled and _all_ready(view, new=False):
+        return Event.COMPLETE, rollout.reason
+    since, limit = _clock(rollout, view, limits)
+    if now - since >= limit:
+        return Event.OVERDUE, f"not all pods are back at {rollout.back_to} within {limit:.0f} s: {rollout.reason}"
+    if view.ordered and view.settled and any(pod.new and pod.ready_since is None for pod in view.pods):
+        return Event.STUCK, "a pod that is not ready keeps its StatefulSet from going back"
+    return None
+
+
+def _all_ready(view: View, *, new: bool) -> bool:
+    ready = sum(pod.new is new and pod.ready_since is not None for pod in view.pods)
+    return ready == len(view.pods) and ready >= view.replicas
+
+
+def waiting(rollout: Rollout, view: View | None) -> str:
+    """What a roll-out waits for, in words."""
+    pods = () if view is None else view.pods
+    new = [pod for pod in pods if pod.new]
+    ready = sum(pod.ready_since is not None for pod in new)
+    pending = next((f": {pod.pending}" for pod in pods if pod.pending), "")
+    match rollout.phase:
+        case Phase.STARTING:
+            return f"the first pods at {rollout.level} are awaited{pending}"
+        case Phase.CANARY:
+            return f"{ready} of {len(new)} canary pods at {rollout.level} are ready{pending}"
+        case Phase.SOAKING:
+            return f"{len(new)} canary pods at {rollout.level} are compared with {len(pods) - len(new)} others"
+        case Phase.PROMOTING:
+            return f"{ready} of {view.replicas if view else 0} replicas serve at {rollout.level}{pending}"
+        case Phase.ROLLING_BACK:
+            return f"{len(new)} pods are still at {rollout.level}, going back to {rollout.back_to}"
+
+
+def canary_table() -> str:
+    """The plan as a table in Markdown, for the documentation."""
+    rows = [f"| {phase} | {event} | {step} | {after or 'over'} |" for (phase, event), (after, step) in PLAN.items()]
+    return "\n".join(("| phase | event | step | next phase |", "|---|---|---|---|", *rows))

@@ -1,0 +1,35 @@
+"""What every piece of a status is made of: a lenient model, and times as Kubernetes writes them."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic.alias_generators import to_camel
+
+Time = Annotated[
+    AwareDatetime,
+    AfterValidator(lambda time: time.astimezone(UTC)),
+    PlainSerializer(lambda time: time.isoformat(timespec="microseconds").replace("+00:00", "Z"), return_type=str),
+]
+Text = Annotated[str, Field(max_length=4096)]
+
+
+class Report(BaseModel):
+    """A piece of a status: written by the operator, read leniently."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
+
+
+def as_time(seconds: float) -> datetime:
+    """Seconds since the epoch as a moment."""
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def maybe_time(seconds: float | None) -> datetime | None:
+    """The same, where there is one."""
+    return None if seconds is None else as_time(seconds)
+
+
+def maybe_seconds(time: datetime | None) -> float | None:
+    """A moment as seconds since the epoch, where there is one."""
+    return None if time is None else time.timestamp()

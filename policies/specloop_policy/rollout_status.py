@@ -1,0 +1,98 @@
+"""What the status remembers of a roll-out and of what follows it: enough for another process to go on."""
+
+from math import ceil
+from typing import Annotated
+
+from pydantic import Field
+
+from specloop_policy.canary import Ending, Kind, Phase, Rollout
+from specloop_policy.model import Name
+from specloop_policy.report import Report, Text, Time, as_time
+from specloop_policy.watch import Watch
+
+Hash = Annotated[str, Field(max_length=64)]
+Pods = Annotated[int, Field(ge=0)]
+
+
+class RolloutMemory(Report):
+    """A roll-out under way."""
+
+    level: Name = Field(description="The level that is rolled out.")
+    back_to: Name = Field(description="The level before.")
+    kind: Kind = Field(description="Rule, Probe, Forced or Retreat.")
+    key: Hash = Field(description="Hash of its configuration and image.")
+    rest: Hash = Field(description="Hash of the rest of the pod template, which must not change meanwhile.")
+    started_at: Time = Field(description="When it began.")
+    phase: Phase = Field(description="Starting, Canary, Soaking, Promoting or RollingBack.")
+    since: Time = Field(description="When the phase began.")
+    written: bool = Field(description="Whether the pod template said the level once.")
+    ending: Ending | None = Field(default=None, description="What it will have been once it is rolled back.")
+    reason: Text = Field(description="Why it is promoted or rolled back.")
+    canary_pods: Pods | None = Field(default=None, description="Size of the canary; absent before it is known.")
+
+
+class WatchMemory(Report):
+    """A promoted level that is still watched."""
+
+    level: Name = Field(description="The level.")
+    back_to: Name = Field(description="The level to go back to should it do harm.")
+    key: Hash = Field(description="Hash of its configuration and image.")
+    since: Time = Field(description="When it was promoted.")
+    until: Time = Field(description="Until when it is watched.")
+    failed_share_percent: Annotated[int, Field(ge=0, le=100)] = Field(
+        description="Failed requests beside it at the level before, rounded up."
+    )
+
+
+def to_rollout_memory(rollout: Rollout, canary_pods: int | None) -> RolloutMemory:
+    """A roll-out as it is stored."""
+    return RolloutMemory(
+        level=rollout.level,
+        back_to=rollout.back_to,
+        kind=rollout.kind,
+        key=rollout.key,
+        rest=rollout.rest,
+        started_at=as_time(rollout.started_at),
+        phase=rollout.phase,
+        since=as_time(rollout.since),
+        written=rollout.written,
+        ending=rollout.ending,
+        reason=rollout.reason[:4096],
+        canary_pods=canary_pods,
+    )
+
+
+def to_rollout(memory: RolloutMemory) -> Rollout:
+    """The roll-out that was stored."""
+    return Rollout(
+        memory.level,
+        memory.back_to,
+        memory.kind,
+        memory.key,
+        memory.rest,
+        memory.started_at.timestamp(),
+        memory.phase,
+        memory.since.timestamp(),
+        memory.written,
+        memory.ending,
+        memory.reason,
+    )
+
+
+def to_watch_memory(watch: Watch) -> WatchMemory:
+    """A watch as it is stored; shares are whole percent there."""
+    share = min(100, ceil(100.0 * watch.failed_share))
+    return WatchMemory(
+        level=watch.level,
+        back_to=watch.back_to,
+        key=watch.key,
+        since=as_time(watch.since),
+        until=as_time(watch.until),
+        failed_share_percent=share,
+    )
+
+
+def to_watch(memory: WatchMemory) -> Watch:
+    """The watch that was stored."""
+    share = memory.failed_share_percent / 100.0
+    return Watch(memory.level, memory.back_to, memory.key, memory.since.timestamp(), memory.until.timestamp(), share)

@@ -1,0 +1,1 @@
+"""Metric sources: a Prometheus that many policies share, and pods that are scraped."""

@@ -1,0 +1,232 @@
+"""One container of the process kubelet: a process that is started, probed, and started again when it ends."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from tests.support.cluster.daemons import dies_with_us
+from tests.support.cluster.environment import ConfigError, Object, expand
+from tests.support.cluster.node_api import now
+
+SIMULATED_VLLM = "specloop.test/simulated-vllm"
+"""The one image there is, by any tag; containers of other images run what is on this machine."""
+ENTRYPOINT = ("vllm", "serve")
+"""As that of vllm/vllm-openai."""
+BIN = Path(__file__).parent / "bin"
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+MESSAGE_BYTES, MESSAGE_LINES = 2048, 80
+"""The most of a log that becomes a termination message (Kubernetes: Determine the Reason for Pod Failure)."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackOff:
+    """Waits before restarts: none, `first`, doubled up to `most`; from the start again after a run of twice `most`.
+
+    A real kubelet has 10 and 300 s.
+    """
+
+    first: float = 0.5
+    most: float = 4.0
+
+    def after(self, wait: float) -> float:
+        """The wait after one of so many seconds."""
+        return min(max(2.0 * wait, self.first), self.most)
+
+
+class Container:
+    """What runs, what it looked like last, and whether it is ready."""
+
+    def __init__(
+        self,
+        spec: Object,
+        address: str,
+        folder: Path,
+        back_off: BackOff,
+        environment: Callable[[Object], Awaitable[Mapping[str, str]]],
+        changed: Callable[[], None],
+    ) -> None:
+        self.name: str = spec["name"]
+        self.log = folder / "log"
+        self.ready = False
+        self.restarts = 0
+        self._spec = spec
+        self._address = address
+        self._folder = folder
+        self._back_off = back_off
+        self._environment = environment
+        self._changed = changed
+        self._state: Object = {"waiting": {"reason": "ContainerCreating"}}
+        self._last: Object = {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ending = False
+
+    @property
+    def began(self) -> bool:
+        """Whether it has run at all."""
+        return "waiting" not in self._state or bool(self._last)
+
+    @property
+    def pid(self) -> int:
+        """The process that runs now; an AssertionError where none does."""
+        if self._process is None or self._process.poll() is not None:
+            raise AssertionError(f"container {self.name} does not run now")
+        return self._process.pid
+
+    def status(self) -> Object:
+        """Its entry in the pod's containerStatuses."""
+        return {
+            "name": self.name,
+            "image": self._spec["image"],
+            "imageID": self._spec["image"],
+            "ready": self.ready,
+            "started": "running" in self._state,
+            "restartCount": self.restarts,
+            "state": self._state,
+            "lastState": self._last,
+        }
+
+    async def run(self) -> None:
+        """Keep it running until it is told to end."""
+        wait = 0.0
+        while True:
+            began = time.monotonic()
+            ended = await self._run_once()
+            if self._ending:
+                return
+            wait = 0.0 if time.monotonic() - began > 2.0 * self._back_off.most else wait
+            self._last = {"terminated": ended}
+            if wait:
+                self._become({"waiting": {"reason": "CrashLoopBackOff", "message": self._waiting_message(wait)}})
+                await asyncio.sleep(wait)
+            wait = self._back_off.after(wait)
+            self.restarts += 1
+
+    async def end(self, grace_seconds: float) -> None:
+        """Tell it to end, and kill it with all its children after the grace period."""
+        self._ending = True
+        process = self._process
+        if process is None or process.poll() is not None:
+            return
+        process.terminate()
+        try:
+            await asyncio.wait_for(_end_of(process), grace_seconds)
+        except TimeoutError:
+            _kill_group(process.pid)
+            await _end_of(process)
+
+    async def _run_once(self) -> Object:
+        """Run the process to its end; the terminated state."""
+        started, offset = now(), self.log.stat().st_size if self.log.exists() else 0
+        try:
+            environment = await self._environment_until_known()
+            self._process = self._start(environment)
+        except FileNotFoundError as error:
+            message = f'exec: "{error.filename}": executable file not found in $PATH'
+            return self._terminated(128, started, message, "StartError")
+        self._become({"running": {"startedAt": started}})
+        probing = asyncio.create_task(self._probe())
+        try:
+            code = await _end_of(self._process)
+        finally:
+            probing.cancel()
+            _kill_group(self._process.pid)
+        return self._terminated(code if code >= 0 else 128 - code, started, self._message(code, offset))
+
+    async def _environment_until_known(self) -> Mapping[str, str]:
+        while True:
+            try:
+                return await self._environment(self._spec)
+            except ConfigError as error:
+                self._become({"waiting": {"reason": "CreateContainerConfigError", "message": str(error)}})
+                await asyncio.sleep(self._back_off.first)
+
+    def _start(self, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        simulated = self._spec["image"].startswith(SIMULATED_VLLM)
+        words = [*self._spec.get("command", ENTRYPOINT if simulated else ()), *self._spec.get("args", ())]
+        command = [expand(word, environment) for word in words]
+        path = f"{BIN}:{Path(sys.executable).parent}:{SYSTEM_PATH}" if simulated else SYSTEM_PATH
+        own = {"PATH": path, "HOME": str(self._folder), "POD_ADDRESS": self._address}
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                dies_with_us(command),
+                cwd=self._folder,
+                env={**own, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _become(self, state: Object, ready: bool = False) -> None:
+        self._state, self.ready = state, ready
+        self._changed()
+
+    def _terminated(self, code: int, started: str, message: str, reason: str = "Error") -> Object:
+        ended = {"exitCode": code, "reason": reason if code else "Completed", "startedAt": started}
+        self._become({"terminated": {**ended, "finishedAt": now(), "message": message}})
+        terminated: Object = self._state["terminated"]
+        return terminated
+
+    def _message(self, code: int, offset: int) -> str:
+        """The end of this run's log, where the container asks for it and failed."""
+        if code == 0 or self._spec.get("terminationMessagePolicy") != "FallbackToLogsOnError":
+            return ""
+        said = self.log.read_bytes()[offset:][-MESSAGE_BYTES:].decode(errors="replace")
+        return "\n".join(said.splitlines()[-MESSAGE_LINES:])
+
+    def _waiting_message(self, wait: float) -> str:
+        return f"back-off {wait:g}s restarting failed container={self.name}"
+
+    async def _probe(self) -> None:
+        """Find out again and again whether it is ready; without a probe it is as soon as it runs."""
+        probe = self._spec.get("readinessProbe")
+        if probe is None:
+            self._become(self._state, ready=True)
+            return
+        await asyncio.sleep(probe.get("initialDelaySeconds", 0))
+        failures = 0
+        async with httpx.AsyncClient(verify=False, timeout=probe["timeoutSeconds"]) as http:
+            while True:
+                failures = 0 if await self._answers(http, probe["httpGet"]) else failures + 1
+                ready = not failures or (self.ready and failures < probe["failureThreshold"])
+                if ready != self.ready:
+                    self._become(self._state, ready)
+                await asyncio.sleep(probe["periodSeconds"])
+
+    async def _answers(self, http: httpx.AsyncClient, probe: Object) -> bool:
+        ports = {port.get("name"): port["containerPort"] for port in self._spec.get("ports", ())}
+        port = ports.get(probe["port"], probe["port"])
+        try:
+            answer = await http.get(f"http://{self._address}:{port}{probe.get('path', '/')}")
+        except httpx.HTTPError:
+            return False
+        return 200 <= answer.status_code < 400
+
+
+async def _end_of(process: subprocess.Popen[bytes]) -> int:
+    """Wait for the end of a process without a thread; its code as Popen has it."""
+    if process.poll() is None:
+        ended = asyncio.Event()
+        descriptor = os.pidfd_open(process.pid)
+        asyncio.get_running_loop().add_reader(descriptor, ended.set)
+        try:
+            await ended.wait()
+        finally:
+            asyncio.get_running_loop().remove_reader(descriptor)
+            os.close(descriptor)
+    return process.wait()
+
+
+def _kill_group(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)

@@ -1,0 +1,121 @@
+"""The operator as it ships: its own process, under the roles of the chart, and never as an administrator."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Self
+
+import httpx
+import yaml
+
+from tests.support.cluster.cluster import Cluster
+from tests.support.cluster.environment import Object
+
+CHART = Path(__file__).parents[3] / "charts" / "specloop"
+START_SECONDS = 30.0
+STOP_SECONDS = 20.0
+LOG_CHARACTERS = 8000
+FORBIDDEN = ("Merge-patching finished with inconsistencies", "Traceback (most recent call last)")
+"""What no log of the operator may ever say."""
+
+
+class Operator:
+    """An operator of one namespace, from `start` to `stop` or `kill`; its log is one file over all its lives."""
+
+    def __init__(self, cluster: Cluster, settings: Object | None = None, *, url: str | None = None) -> None:
+        """`url` is where it finds the API server, such as a proxy in front of it."""
+        self._cluster = cluster
+        self._kubeconfig = _account(cluster, url)
+        self._port = _free_port()
+        own = {"namespaces": [cluster.namespace], "healthAddress": "127.0.0.1", "healthPort": self._port}
+        self._settings = cluster.folder / "settings.yaml"
+        self._settings.write_text(yaml.safe_dump({**own, **(settings or {})}))
+        self.log_file = cluster.folder / "operator.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Stop it, and look at its log; where something else went wrong, pytest shows the end of it."""
+        self.stop()
+        if kind is None:
+            self.check_log()
+        else:
+            print(self.log_file.read_text()[-LOG_CHARACTERS:])
+
+    def start(self) -> None:
+        """Start it, and wait until it says that it is ready."""
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self._cluster.folder),
+            "KUBECONFIG": str(self._kubeconfig),
+        }
+        command = [sys.executable, "-m", "specloop_operator", "--config", str(self._settings)]
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        deadline = time.monotonic() + START_SECONDS
+        while not self._ready():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"the operator is not ready: {self.log_file.read_text()[-4000:]}")
+            time.sleep(0.1)
+
+    def kill(self) -> None:
+        """End it as a node that fails does."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End it as a rolling update does; it must end by itself."""
+        if self._process is not None and self._process.poll() is None:
+            self._end(signal.SIGTERM)
+
+    def get(self, path: str) -> httpx.Response:
+        """One of its own pages."""
+        return httpx.get(f"http://127.0.0.1:{self._port}{path}", timeout=5.0)
+
+    def lines(self) -> list[Object]:
+        """What it logged."""
+        return [json.loads(line) for line in self.log_file.read_text().splitlines() if line.startswith("{")]
+
+    def check_log(self) -> None:
+        """No line may say what none should."""
+        text = self.log_file.read_text()
+        found = [one for one in FORBIDDEN if one in text]
+        assert not found, f"{found} in the log: {text[-6000:]}"
+
+    def _end(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+        self._process.wait(STOP_SECONDS)
+
+    def _ready(self) -> bool:
+        try:
+            return self.get("/readyz").status_code == httpx.codes.OK
+        except httpx.HTTPError:
+            return False
+
+
+def _account(cluster: Cluster, url: str | None) -> Path:
+    """The chart's own service account with the chart's own roles; a kubeconfig with its token."""
+    values = ["--set", f"namespaces={{{cluster.namespace}}}", "--set", "crds.install=false"]
+    rendered = cluster.helm("template", "specloop", str(CHART), *values)
+    for manifest in yaml.safe_load_all(rendered):
+        if manifest and manifest["kind"] in ("ServiceAccount", "Role", "RoleBinding"):
+            cluster.apply(manifest)
+    name = next(
+        one["metadata"]["name"] for one in yaml.safe_load_all(rendered) if one and one["kind"] == "ServiceAccount"
+    )
+    return cluster.control_plane.service_account(cluster.namespace, name, url=url).path
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,71 @@
+"""The chart as Helm renders it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.cluster.binaries import BUILD
+
+CHART = Path(__file__).parents[3] / "charts" / "specloop"
+NAMESPACE = "specloop-system"
+NO_HELM = "no helm: install it, or run scripts/build-controlplane"
+
+
+class Refused(Exception):
+    """Helm did not take the values; says why."""
+
+
+class Chart:
+    """The chart in its folder, and the helm that renders it as release `specloop`."""
+
+    def __init__(self, helm: str | Path) -> None:
+        self._helm = helm
+
+    def lint(self) -> str:
+        """What `helm lint` says of the chart with its own values; raises Refused where it finds fault."""
+        return self._run("lint", "--strict", CHART)
+
+    def render(self, **values: Any) -> Sequence[Mapping[str, Any]]:
+        """Every manifest of the chart with these values."""
+        command = ("template", "specloop", CHART, "--namespace", NAMESPACE, "--values", "-")
+        return [one for one in yaml.safe_load_all(self._run(*command, given=json.dumps(values))) if one]
+
+    def one(self, kind: str, name: str = "specloop", **values: Any) -> Any:
+        """The one manifest of this kind and name."""
+        (found,) = [one for one in self.render(**values) if (one["kind"], one["metadata"]["name"]) == (kind, name)]
+        return found
+
+    def _run(self, *arguments: str | Path, given: str = "") -> str:
+        result = subprocess.run([self._helm, *arguments], input=given, capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            raise Refused(result.stderr)
+        return result.stdout
+
+
+def helm() -> str | None:
+    """The installed program, else the one that the control plane was built with."""
+    built = subprocess.check_output([sys.executable, BUILD, "--paths"], text=True).splitlines()
+    return shutil.which("helm") or shutil.which(dict(line.split(" ", 1) for line in built)["helm"])
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs helm where there is none, unless it is required; from a fixture each test would say so."""
+    if os.environ.get("SPECLOOP_REQUIRE_ENGINES") or helm():
+        return
+    for item in items:
+        if Path(__file__).parent in item.path.parents and "chart" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.skip(reason=NO_HELM))
+
+
+@pytest.fixture(scope="session")
+def chart() -> Chart:
+    """The chart and the program that renders it."""
+    return Chart(helm() or pytest.fail(NO_HELM))

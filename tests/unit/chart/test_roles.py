@@ -1,0 +1,88 @@
+"""The operator may do what it needs and nothing else; people may edit policies where they may edit workloads."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from tests.unit.chart.conftest import NAMESPACE, Chart
+
+IN_A_NAMESPACE = {
+    ("specloop.dev", "specpolicies"): {"get", "list", "watch", "patch"},
+    ("specloop.dev", "specpolicies/status"): {"get", "patch", "update"},
+    ("apps", "deployments"): {"get", "list", "watch", "patch"},
+    ("apps", "statefulsets"): {"get", "list", "watch", "patch"},
+    ("apps", "replicasets"): {"get", "list"},
+    ("apps", "controllerrevisions"): {"get", "list"},
+    ("", "pods"): {"get", "list", "watch", "delete"},
+    ("events.k8s.io", "events"): {"create", "patch"},
+}
+"""All that the operator may do there; a change of this list is a change of what users grant it."""
+IN_THE_CLUSTER = {("apiextensions.k8s.io", "customresourcedefinitions"): {"list", "watch"}}
+"""kopf, reactor/observation.py: `resource_observer` lists and watches definitions."""
+OPERATOR = {"kind": "ServiceAccount", "name": "specloop", "namespace": NAMESPACE}
+
+
+def granted(role: Mapping[str, Any]) -> Mapping[tuple[str, str], set[str]]:
+    """Verbs by API group and resource, of rules with nothing but these three."""
+    assert all(rule.keys() == {"apiGroups", "resources", "verbs"} for rule in role["rules"])
+    return {
+        (group, resource): set(rule["verbs"])
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+
+
+def of_kind(kind: str, manifests: Sequence[Mapping[str, Any]]) -> Mapping[str | None, Mapping[str, Any]]:
+    """The manifests of a kind by their namespace."""
+    return {one["metadata"].get("namespace"): one for one in manifests if one["kind"] == kind}
+
+
+def test_the_operator_of_a_cluster_may_do_exactly_what_the_list_says(chart: Chart) -> None:
+    assert granted(chart.one("ClusterRole")) == IN_A_NAMESPACE | IN_THE_CLUSTER
+
+
+def test_the_operator_of_some_namespaces_may_do_the_same_there_and_nothing_elsewhere(chart: Chart) -> None:
+    manifests = chart.render(namespaces=["llm", "chat"], peopleRoles={"install": False})
+    roles = of_kind("Role", manifests)
+    assert {namespace: granted(role) for namespace, role in roles.items()} == dict.fromkeys(
+        ("llm", "chat"), IN_A_NAMESPACE
+    )
+    assert not of_kind("ClusterRole", manifests)
+    assert not of_kind("ClusterRoleBinding", manifests)
+
+
+def test_the_cluster_role_is_bound_to_the_operator_alone(chart: Chart) -> None:
+    binding = chart.one("ClusterRoleBinding")
+    assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) == ("ClusterRole", "specloop")
+    assert binding["subjects"] == [OPERATOR]
+
+
+def test_each_role_is_bound_in_its_namespace_to_the_operator_in_its_own(chart: Chart) -> None:
+    bindings = of_kind("RoleBinding", chart.render(namespaces=["llm", "chat"]))
+    assert bindings.keys() == {"llm", "chat"}
+    for binding in bindings.values():
+        assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) == ("Role", "specloop")
+        assert binding["subjects"] == [OPERATOR]
+
+
+@pytest.mark.parametrize(
+    ("name", "joins", "verbs"),
+    [
+        ("specloop-editor", "edit", {"get", "list", "watch", "create", "update", "patch", "delete"}),
+        ("specloop-viewer", "view", {"get", "list", "watch"}),
+    ],
+)
+def test_people_get_policies_with_the_role_that_they_have(chart: Chart, name: str, joins: str, verbs: set[str]) -> None:
+    """`admin` includes `edit`, which includes `view`; so a viewer's role must not carry an editor's verbs."""
+    role = chart.one("ClusterRole", name)
+    labels = {label for label in role["metadata"]["labels"] if label.startswith("rbac.")}
+    assert labels == {f"rbac.authorization.k8s.io/aggregate-to-{joins}"}
+    assert granted(role) == {("specloop.dev", "specpolicies"): verbs}
+
+
+def test_no_rule_has_a_wildcard(chart: Chart) -> None:
+    roles = [one for one in chart.render() if one["kind"] == "ClusterRole"]
+    assert len(roles) == 3
+    assert not [rule for role in roles for rule in role["rules"] for words in rule.values() if "*" in "".join(words)]
