@@ -65,7 +65,7 @@ class OperatorSettings(Part):
         description="Where metrics come from, by the names that policies give as `signals.source`. By default one, "
         "`default`, which scrapes the pods, for that works wherever they can be reached.",
     )
-    namespaces: Annotated[tuple[Word, ...], Field(strict=False, max_length=256)] = Field(
+    namespaces: Annotated[tuple[Name, ...], Field(strict=False, max_length=256)] = Field(
         default=(), description="Namespaces whose policies are looked after; by default all."
     )
     max_concurrent_rollouts: Annotated[int, Field(ge=1, le=1000)] = Field(
@@ -146,10 +146,13 @@ class _Loader(yaml.SafeLoader):
     """YAML in which a field may be given once."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [key.value for key, _ in node.value]
-        twice = next((key for key in keys if keys.count(key) > 1), None)
-        if twice is not None:
-            raise yaml.constructor.ConstructorError(problem=f"{twice} is given twice", problem_mark=node.start_mark)
+        seen: list[object] = []
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    problem=f"{key.value} is given twice", problem_mark=key.start_mark
+                )
+            seen.append(key.value)
         return super().construct_mapping(node, deep)
 
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from pydantic.alias_generators import to_camel
 
 from specloop_control.credentials import BasicAuth
+from specloop_control.prometheus_hub import WAIT_SECONDS
 from specloop_control.prometheus_server import LAG_SECONDS, TIMEOUT_SECONDS, PrometheusSettings
 from specloop_control.scrape import SCRAPE_SECONDS
 from specloop_engine.reader import VLLM_PREFIX
@@ -29,7 +30,7 @@ class Part(BaseModel):
 class PodsSettings(Part):
     """The target's pods themselves, scraped one by one: nothing else has to be there."""
 
-    type: Literal["pods"] = Field(description="`pods`.")
+    type: Literal["pods"] = Field(description="The kind of source: the pods.")
     scheme: Literal["http", "https"] = Field(
         default="http", description="How pods are asked; `http`, for that is what engines serve."
     )
@@ -105,14 +106,14 @@ class BasicAuthSettings(Part):
 class PrometheusSourceSettings(Part):
     """A Prometheus, or what answers like one, that scrapes the pods already; all policies share its queries."""
 
-    type: Literal["prometheus"] = Field(description="`prometheus`.")
+    type: Literal["prometheus"] = Field(description="The kind of source: a Prometheus.")
     url: Annotated[str, Field(min_length=1, max_length=2048)] = Field(
         description="Address, such as `http://prometheus.monitoring:9090`; a path before `/api/v1` belongs to it."
     )
     timeout_seconds: Seconds = Field(
         default=TIMEOUT_SECONDS,
         description="Seconds that an answer may take as a whole; 30, for nobody waits longer for what comes at every "
-        "tick. Policies wait 5 s for it at most; what comes later is there at the next tick.",
+        f"tick. Policies wait {WAIT_SECONDS:g} s for it at most; what comes later is there at the next tick.",
     )
     lag_seconds: Annotated[float, Field(ge=0.0, le=300.0)] = Field(
         default=LAG_SECONDS,

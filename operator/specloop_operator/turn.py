@@ -311,8 +311,9 @@ def _ended(sight: Sight, remembered: Remembered, found: Plan, measured: Measured
             decision = _taken_back(sight, rollout, found.words, level)
         case Ending.LOST:
             lost = sight.policy.ladder.find(rollout.level)
-            if lost is not None and state.probe is not None:
-                state = memory.probe_lost(sight.policy, state, lost, now)
+            state = state if state.level == level else memory.adopted(state, level, now)
+            if lost is not None:
+                state = memory.outdone(sight.policy, state, lost, rollout.key, found.words, now)
             decision = _taken_back(sight, rollout, found.words, level)
         case _:
             state = state if state.level == level and state.probe is None else memory.adopted(state, level, now)

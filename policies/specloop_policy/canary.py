@@ -28,7 +28,8 @@ class Kind(StrEnum):
     FORCED = "Forced"
     """A person, a schedule or an alert asks for it: how fast it serves is said, but decides nothing."""
     RETREAT = "Retreat"
-    """Away from a level that does harm: to all pods at once, for there is nothing to compare it with."""
+    """Away from a level that does harm: to all pods at once, for there is nothing to compare it with, and on to the
+    end, for the only way back leads to the harm."""
 
 
 class Phase(StrEnum):
@@ -57,8 +58,12 @@ class Event(StrEnum):
     OVERDUE = "overdue"
     PASSED = "gate passed"
     FAILED = "gate failed"
+    SLOWER = "gate failed on speed alone"
+    UNSURE = "no verdict in time"
+    UNSCHEDULED = "pods cannot be scheduled"
     COMPLETE = "all pods done"
     STUCK = "broken pods in the way"
+    STRANDED = "overdue, with nowhere to go back to"
     CANCELLED = "called off"
     CHANGED = "the target was changed"
     UNDONE = "undone by somebody else"
@@ -83,16 +88,16 @@ class Ending(StrEnum):
 
     PROMOTED = "Promoted"
     FAILED = "Failed"
-    """Rolled back, and that configuration is not tried again."""
+    """Rolled back, and that configuration is not tried again before it or the image changes."""
     LOST = "Lost"
-    """A probe that served worse: rolled back, and tried again later."""
+    """It served slower, showed too little, or had no room: rolled back, and tried again after a gap."""
     CANCELLED = "Cancelled"
     """Rolled back without a verdict."""
     UNDONE = "Undone"
     """Somebody else put another template in: their word counts."""
     GONE = "Gone"
     ABANDONED = "Abandoned"
-    """The way back is not done within the deadline: left as it is."""
+    """The way back, or a retreat, is not done within the deadline: left as it is."""
 
 
 PLAN: Mapping[tuple[Phase, Event], tuple[Phase | None, Step]] = {
@@ -102,13 +107,16 @@ PLAN: Mapping[tuple[Phase, Event], tuple[Phase | None, Step]] = {
     (Phase.CANARY, Event.READY): (Phase.SOAKING, Step.WAIT),
     (Phase.SOAKING, Event.PASSED): (Phase.PROMOTING, Step.RELEASE),
     (Phase.SOAKING, Event.FAILED): (Phase.ROLLING_BACK, Step.PUT_BACK),
+    (Phase.SOAKING, Event.SLOWER): (Phase.ROLLING_BACK, Step.PUT_BACK),
+    (Phase.SOAKING, Event.UNSURE): (Phase.ROLLING_BACK, Step.PUT_BACK),
     (Phase.PROMOTING, Event.UNWRITTEN): (Phase.PROMOTING, Step.WRITE),
     (Phase.PROMOTING, Event.HELD): (Phase.PROMOTING, Step.RELEASE),
     (Phase.PROMOTING, Event.COMPLETE): (None, Step.WAIT),
+    (Phase.PROMOTING, Event.STRANDED): (None, Step.WAIT),
     **{
         (phase, event): (Phase.ROLLING_BACK, Step.PUT_BACK)
         for phase in (Phase.STARTING, Phase.CANARY, Phase.SOAKING, Phase.PROMOTING)
-        for event in (Event.BROKEN, Event.OVERDUE, Event.CANCELLED, Event.CHANGED)
+        for event in (Event.BROKEN, Event.OVERDUE, Event.UNSCHEDULED, Event.CANCELLED, Event.CHANGED)
     },
     (Phase.ROLLING_BACK, Event.UNWRITTEN): (Phase.ROLLING_BACK, Step.PUT_BACK),
     (Phase.ROLLING_BACK, Event.HELD): (Phase.ROLLING_BACK, Step.PUT_BACK),
@@ -235,15 +243,15 @@ def plan(
         return Plan(rollout, step, words, _ending(rollout, event))
     moved = rollout if phase is rollout.phase else replace(rollout, phase=phase, since=now, reason=words)
     if phase is Phase.ROLLING_BACK and rollout.phase is not phase:
-        moved = replace(moved, ending=_verdict(rollout, event))
+        moved = replace(moved, ending=_verdict(event))
     return Plan(moved, step, words)
 
 
-def _verdict(rollout: Rollout, event: Event) -> Ending:
+def _verdict(event: Event) -> Ending:
     """What a roll-out that is rolled back because of this event will have been."""
     if event in (Event.CANCELLED, Event.CHANGED):
         return Ending.CANCELLED
-    return Ending.LOST if event is Event.FAILED and rollout.kind is Kind.PROBE else Ending.FAILED
+    return Ending.LOST if event in (Event.SLOWER, Event.UNSURE, Event.UNSCHEDULED) else Ending.FAILED
 
 
 def _ending(rollout: Rollout, event: Event) -> Ending:
@@ -251,7 +259,7 @@ def _ending(rollout: Rollout, event: Event) -> Ending:
         return Ending.UNDONE
     if event is Event.GONE:
         return Ending.GONE
-    if event is Event.OVERDUE:
+    if event in (Event.OVERDUE, Event.STRANDED):
         return Ending.ABANDONED
     return rollout.ending or Ending.PROMOTED
 
@@ -270,25 +278,29 @@ def _event(
     if rollout.written and view.template != rollout.level:
         shown = view.template or "a configuration that is none of the ladder's"
         return Event.UNDONE, f"somebody else set {shown} while {rollout.level} was rolled out: left as it is"
-    if view.rest != rollout.rest:
+    if rollout.kind is not Kind.RETREAT and view.rest != rollout.rest:
         return Event.CHANGED, "the target's pod template was changed meanwhile"
-    if called_off:
+    if rollout.kind is not Kind.RETREAT and called_off:
         return Event.CANCELLED, called_off
-    return _failing(rollout, view, limits, now) or _forward(rollout, view, gate)
+    return _failing(rollout, view, limits, now, gate) or _forward(rollout, view, gate)
 
 
-def _failing(rollout: Rollout, view: View, limits: Limits, now: float) -> Found:
+def _failing(rollout: Rollout, view: View, limits: Limits, now: float, gate: GateVerdict | None) -> Found:
     broken = next((pod for pod in view.pods if pod.new and pod.broken), None)
-    if broken is not None:
+    if broken is not None and rollout.kind is not Kind.RETREAT:
         return Event.BROKEN, f"pod {broken.name} fails: {broken.broken}"
     since, limit = _clock(rollout, view, limits)
     if now - since < limit:
         return None
+    if rollout.kind is Kind.RETREAT:
+        ready = sum(pod.new and pod.ready_since is not None for pod in view.pods)
+        return Event.STRANDED, f"no progress within {limit:.0f} s: {ready} pods are ready at {rollout.level}"
     pending = next((pod for pod in view.pods if pod.new and pod.pending), None)
     if pending is not None:
-        return Event.OVERDUE, f"pod {pending.name} could not be scheduled within {limit:.0f} s: {pending.pending}"
+        return Event.UNSCHEDULED, f"pod {pending.name} could not be scheduled within {limit:.0f} s: {pending.pending}"
     if rollout.soaking:
-        return Event.OVERDUE, f"no verdict within {limit:.0f} s of soaking"
+        open_points = f": {gate.reason}" if gate is not None else ""
+        return Event.UNSURE, f"no verdict within {limit:.0f} s of soaking{open_points}"
     ready = sum(pod.new and pod.ready_since is not None for pod in view.pods)
     return Event.OVERDUE, f"no progress within {limit:.0f} s: {ready} pods are ready at {rollout.level}"
 
@@ -322,7 +334,7 @@ def _forward(rollout: Rollout, view: View, gate: GateVerdict | None) -> Found:
         case Phase.CANARY if new and view.settled and all(pod.ready_since is not None for pod in new):
             return Event.READY, f"{len(new)} of {view.replicas} replicas serve at {rollout.level}"
         case Phase.SOAKING if gate is not None and gate.result is not Result.INCONCLUSIVE:
-            return (Event.PASSED if gate.result is Result.PASS else Event.FAILED), gate.reason
+            return _judged(gate), gate.reason
         case Phase.PROMOTING if not rollout.written:
             return Event.UNWRITTEN, f"writing {rollout.level} into the pod template"
         case Phase.PROMOTING if view.held:
@@ -330,6 +342,12 @@ def _forward(rollout: Rollout, view: View, gate: GateVerdict | None) -> Found:
         case Phase.PROMOTING if view.settled and _all_ready(view, new=True):
             return Event.COMPLETE, f"all {view.replicas} replicas serve at {rollout.level}: {rollout.reason}"
     return None
+
+
+def _judged(gate: GateVerdict) -> Event:
+    if gate.result is Result.PASS:
+        return Event.PASSED
+    return Event.SLOWER if gate.on_speed_alone else Event.FAILED
 
 
 def _on_the_way_back(rollout: Rollout, view: View, limits: Limits, now: float) -> Found:

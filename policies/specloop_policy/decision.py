@@ -57,6 +57,8 @@ class FailedChange:
     reason: str
     back_to: str | None = None
     """The level to go back to where the one that failed still runs; None: what runs is that level already."""
+    until: float | None = None
+    """When it may be tried again, seconds since the epoch; None: when its configuration or image changes."""
 
 
 @dataclass(frozen=True, slots=True)

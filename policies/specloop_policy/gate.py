@@ -28,6 +28,9 @@ class Result(StrEnum):
     INCONCLUSIVE = "inconclusive"
 
 
+TPOT, TTFT = "time per output token", "time to first token"
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """How the canary and its control served, block by block; paired blocks are of the same spans of time."""
@@ -55,6 +58,12 @@ class GateVerdict:
     result: Result
     reason: str
     comparisons: tuple[Comparison, ...] = ()
+
+    @property
+    def on_speed_alone(self) -> bool:
+        """Whether it fails for nothing but how fast the canary serves, which is the traffic's doing too."""
+        failed = {one.figure for one in self.comparisons if one.result is Result.FAIL}
+        return bool(failed) and failed <= {TPOT, TTFT}
 
 
 LOAD_TOLERANCE = 0.2
@@ -116,8 +125,8 @@ def _load(evidence: Evidence) -> Comparison | None:
 
 def _speeds(evidence: Evidence, gate: Gate, *, decide: bool) -> Iterable[Comparison]:
     asked = (
-        ("time per output token", "decode_seconds", "decode_tokens", gate.max_tpot_increase_percent, True),
-        ("time to first token", "first_token_seconds", "first_tokens", gate.max_ttft_increase_percent, False),
+        (TPOT, "decode_seconds", "decode_tokens", gate.max_tpot_increase_percent, True),
+        (TTFT, "first_token_seconds", "first_tokens", gate.max_ttft_increase_percent, False),
     )
     for figure, top, bottom, limit, needed in asked:
         spread = _ratio(evidence, top, bottom)

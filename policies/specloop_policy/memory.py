@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from specloop_policy.decision import FailedChange, Forced, PolicyState, Probe
-from specloop_policy.guardrails import stood_long, with_change, with_loss, without_trial
+from specloop_policy.guardrails import find_trial, probe_gap, stood_long, with_change, with_loss, without_trial
 from specloop_policy.ladder import Level
 from specloop_policy.policy import Policy
 
@@ -61,6 +61,23 @@ def forced(state: PolicyState, to: Level, by: str, now: float) -> PolicyState:
 def released(state: PolicyState, to: Level, now: float) -> PolicyState:
     """Nothing forces the level any more: back to where it was."""
     return replace(state, level=to.name, changed_at=now, raised_at=None, holds_since=(), probe=None, forced=None)
+
+
+def released_from_quarantine(state: PolicyState, now: float) -> PolicyState:
+    """Forget failures that may be tried again by now."""
+    kept = tuple(one for one in state.quarantine if one.until is None or now < one.until)
+    return state if len(kept) == len(state.quarantine) else replace(state, quarantine=kept)
+
+
+def outdone(policy: Policy, state: PolicyState, level: Level, key: str, reason: str, now: float) -> PolicyState:
+    """A level served slower than what it was to replace, or showed too little: it is tried again after a gap.
+
+    That was the traffic's doing as much as the level's, so that it is no failure for good; the gap is that of probes.
+    """
+    state = with_loss(policy, state, level.name, now)
+    gap = probe_gap(policy, find_trial(state, level))
+    others = tuple(one for one in state.quarantine if one.level != level.name)
+    return replace(state, quarantine=(*others, FailedChange(level.name, key, reason, until=now + gap)), probe=None)
 
 
 def rolled_back(policy: Policy, state: PolicyState, failed: FailedChange, to: str | None, now: float) -> PolicyState:

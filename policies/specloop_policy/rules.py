@@ -18,6 +18,7 @@ from specloop_policy.guardrails import quarantine_of
 from specloop_policy.ladder import Level, same_drafter
 from specloop_policy.model import ActionType, CostPolicy, Rule
 from specloop_policy.policy import Policy, lowers
+from specloop_policy.times import rfc3339
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +121,8 @@ def destination(situation: Situation, rule: Rule) -> Level | None:
     below = situation.policy.ladder.below(situation.level)
     action = rule.action
     if action.type is ActionType.DISABLE:
-        return below[-1] if below else None
-    if action.type is ActionType.SWITCH_TO:
+        below = below[-1:]
+    elif action.type is ActionType.SWITCH_TO:
         wanted = situation.policy.ladder.find(action.level)
         below = below[below.index(wanted) :] if wanted in below else ()
     elif any(fault.name in DRAFTER_FAULTS for fault in situation.faults):
@@ -130,6 +131,19 @@ def destination(situation: Situation, rule: Rule) -> Level | None:
     if action.type is ActionType.STEP_DOWN:
         below = tuple(_skipping_what_pays_less(situation, below))
     return below[0] if below else None
+
+
+def barred(situation: Situation, rule: Rule) -> str | None:
+    """Why a lowering rule leads nowhere though there are levels below: the one that it led to failed before."""
+    if not lowers(rule) or destination(situation, rule) is not None:
+        return None
+    below = situation.policy.ladder.below(situation.level)
+    failures = [failed for level in below if (failed := quarantine_of(situation.state, situation.inputs, level))]
+    if not failures:
+        return None
+    failed = failures[-1] if rule.action.type is ActionType.DISABLE else failures[0]
+    again = "" if failed.until is None else f", not before {rfc3339(round(failed.until))}"
+    return f"{failed.level} failed ({failed.reason}): not tried again{again}"
 
 
 def _skipping_what_pays_less(situation: Situation, below: Sequence[Level]) -> Iterator[Level]:

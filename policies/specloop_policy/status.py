@@ -123,6 +123,7 @@ class QuarantineMemory(Report):
     level: Name = Field(description="The level.")
     key: Text = Field(description="Hash of its configuration and image.")
     reason: Text = Field(description="What went wrong.")
+    until: Time | None = Field(default=None, description="When it may be tried again; absent: once it is another.")
 
 
 class Memory(Report):
@@ -229,7 +230,8 @@ def to_memory(state: PolicyState) -> Memory:
             TrialMemory(level=one.level, losses=one.losses, lost_at=as_time(one.lost_at)) for one in state.trials
         ),
         quarantine=tuple(
-            QuarantineMemory(level=one.level, key=one.key, reason=one.reason[:4096]) for one in state.quarantine
+            QuarantineMemory(level=one.level, key=one.key, reason=one.reason[:4096], until=maybe_time(one.until))
+            for one in state.quarantine
         ),
     )
 
@@ -246,5 +248,7 @@ def to_state(memory: Memory) -> PolicyState:
         probe=Probe(probe.level, probe.started_at.timestamp()) if probe else None,
         forced=Forced(forced.by, forced.back_to) if forced else None,
         trials=tuple(Trial(one.level, one.losses, one.lost_at.timestamp()) for one in memory.trials),
-        quarantine=tuple(FailedChange(one.level, one.key, one.reason) for one in memory.quarantine),
+        quarantine=tuple(
+            FailedChange(one.level, one.key, one.reason, until=maybe_seconds(one.until)) for one in memory.quarantine
+        ),
     )

@@ -22,6 +22,7 @@ from specloop_policy.rules import (
     Move,
     Situation,
     Undecided,
+    barred,
     choose_lowering,
     choose_raising,
     judge_rules,
@@ -49,7 +50,9 @@ def step(policy: Policy, state: PolicyState, observation: Observation, inputs: I
     `now` is in seconds since the epoch.  A policy that does not enforce decides all the same, but remembers no
     change, since nothing is carried out.
     """
-    return _Tick(policy, _seen(state, observation, now), observation, inputs, now).answer()
+    return _Tick(
+        policy, _seen(memory.released_from_quarantine(state, now), observation, now), observation, inputs, now
+    ).answer()
 
 
 def fresh(level: str | None, at: float) -> PolicyState:
@@ -305,12 +308,15 @@ class _Tick:
         evidence, faults = situation.evidence, situation.faults
         alert = next((one for one in held if one.ripe and one.rule.action.type is ActionType.ALERT), None)
         unripe = next((one for one in held if not one.ripe and leads_somewhere(situation, one.rule)), None)
+        barred_rule = next(((one, why) for one in held if one.ripe and (why := barred(situation, one.rule))), None)
         cause, after = None, 0.0
         if move is not None:
             cause = move.held.rule
             reason = f"{found(move.held)}, but {move.veto or limit or 'a fault of the engine is no reason to go up'}"
         elif alert is not None:
             cause, after, reason = alert.rule, float(alert.rule.for_seconds), found(alert)
+        elif barred_rule is not None:
+            cause, reason = barred_rule[0].rule, f"{found(barred_rule[0])}, but {barred_rule[1]}"
         elif unripe is not None:
             cause, after, reason = unripe.rule, float(unripe.rule.for_seconds), waiting(unripe, evidence.at)
         else:

@@ -8,13 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specloop_control.prometheus_hub import CATCH_UP_VALUES, KEEP_SECONDS, PrometheusHub
-from specloop_control.prometheus_server import ANSWER_VALUES
+from specloop_control.prometheus_hub import KEEP_SECONDS, PrometheusHub
 from tests.component.sources.fakes import NOW, SETTINGS, Held, page, pod, told
 
 FRESH = 7.5
 """Half of the default interval."""
 HOUR = 3600.0
+TASTE = (NOW - 25.0, NOW - 10.0)
+"""The first fetch looks at 15 s, to see how much there is."""
+FIRST = (NOW - 190.0, NOW - 10.0)
+"""Then it goes back over the 60 s that are wanted, and 120 s more, in which every job that scrapes a pod is heard."""
 
 
 @pytest.fixture
@@ -45,13 +48,13 @@ async def test_callers_at_the_same_time_share_one_fetch(hub: PrometheusHub, serv
     await asyncio.sleep(0)
     server.gate.set()
     await asyncio.gather(*callers)
-    assert server.asked == [(NOW - 70.0, NOW - 10.0)]
+    assert server.asked == [TASTE, FIRST]
 
 
 async def test_nothing_is_fetched_while_the_last_fetch_is_fresh(hub: PrometheusHub, server: Held) -> None:
     for passed in (0.0, 3.0, 7.4, 7.5, 14.9, 15.0):
         await hub.refresh(NOW + passed, FRESH)
-    assert server.asked == [(NOW - 70.0, NOW - 10.0), (NOW - 10.0, NOW - 2.5), (NOW - 2.5, NOW + 5.0)]
+    assert server.asked == [TASTE, FIRST, (NOW - 10.0, NOW - 2.5), (NOW - 2.5, NOW + 5.0)]
 
 
 async def test_a_clock_that_was_set_back_does_not_stop_fetches(hub: PrometheusHub, server: Held) -> None:
@@ -156,7 +159,7 @@ async def test_a_server_that_hangs_delays_nobody_beyond_the_limit(server: Held) 
         await hub.refresh(NOW + passed, FRESH)
     server.gate.set()
     await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))
-    assert (problem(hub), server.asked) == (None, [(NOW - 70.0, NOW - 10.0)])
+    assert (problem(hub), server.asked) == (None, [TASTE, FIRST])
     assert len(hub.take("llm/one", "llm", ("a",))) == 3
     await hub.close()
 
@@ -168,13 +171,13 @@ async def test_a_failure_is_told_in_words_and_made_up_for(hub: PrometheusHub, se
     await hub.refresh(NOW + 1.0, FRESH)
     server.dead = None
     await hub.refresh(NOW + 15.0, FRESH)
-    assert (problem(hub), server.asked) == (None, [(NOW - 70.0, NOW + 5.0)])
+    assert (problem(hub), server.asked) == (None, [(NOW - 10.0, NOW + 5.0), (FIRST[0], NOW + 5.0)])
     server.dead = "gone again"
     await hub.refresh(NOW + 30.0, FRESH)
     assert (problem(hub), hub.until) == ("gone again", NOW + 5.0)
     server.dead = None
     await hub.refresh(NOW + 45.0, FRESH)
-    assert server.asked[1:] == [(NOW + 5.0, NOW + 35.0)]
+    assert server.asked[2:] == [(NOW + 5.0, NOW + 35.0)]
 
 
 async def test_warnings_and_pages_that_contradict_themselves_are_told(hub: PrometheusHub, server: Held) -> None:
@@ -197,7 +200,7 @@ async def test_queries_do_not_grow_with_pods(hub: PrometheusHub, server: Held) -
     for place in range(500):
         server.scrape(pod(f"pod-{place}", f"team-{place % 9}"), NOW - 20.0 + 0.01 * place, page(place))
     await hub.refresh(NOW, FRESH)
-    assert (len(server.asked), hub.size) == (1, 503)
+    assert (server.asked, hub.size) == ([TASTE, FIRST], 503)
 
 
 async def test_the_first_fetch_goes_back_over_what_evidence_needs() -> None:
@@ -213,25 +216,19 @@ async def test_the_first_fetch_goes_back_over_what_evidence_needs() -> None:
 
 @pytest.mark.parametrize("outage", [False, True])
 async def test_there_is_no_more_caught_up_with_than_memory_is_meant_for(outage: bool) -> None:
-    """Ten thousand times as many values as the one series has, one every 15 s.
-
-    A query of 200,000 values spans 300 s, ten of them 3,000 s.
-    """
-    server = Held(per_value=10_000)
+    """10,000 values every 15 s: the 200,000 of one query are 300 s, and the 2,000,000 of all are 3,000 s."""
+    server = Held(heavy=True)
     for ago in range(0, 7200, 15):
         server.scrape(pod("a"), NOW - 10.0 - ago, page(ago))
     hub = PrometheusHub(SETTINGS, server, back_fill_seconds=0.0 if outage else HOUR)
     if outage:
         await hub.refresh(NOW - HOUR, FRESH)
-        await hub.refresh(NOW - HOUR + 20.0, FRESH)
+        server.asked.clear()
     await hub.refresh(NOW, FRESH)
-    span = 15.0 * CATCH_UP_VALUES / 10_000
-    assert server.counted == [(NOW - 70.0, NOW - 10.0)]
-    spans = [(start, end) for start, end in server.asked if end > NOW - 10.0 - span]
-    assert spans[0] == (NOW - 10.0 - span, NOW - 10.0 - span + 15.0 * ANSWER_VALUES / 10_000)
-    assert spans[-1][1] == NOW - 10.0
-    assert len(spans) <= 10
-    assert len(hub.take("llm/one", "llm", ("a",))) == span / 15.0
+    assert server.asked[:2] == [TASTE, (NOW - 3010.0, NOW - 2710.0)]
+    assert server.asked[-1] == (NOW - 310.0, NOW - 10.0)
+    assert len(server.asked) == 1 + 10
+    assert len(hub.take("llm/one", "llm", ("a",))) == 3000 / 15
     await hub.close()
 
 

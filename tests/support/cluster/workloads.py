@@ -61,9 +61,10 @@ def workload(
 ) -> Object:
     """A Deployment or StatefulSet whose pods are labelled `app=NAME` and select nodes; `spec` goes in beside."""
     labels = {"app": name}
+    selector = {"nodeSelector": nodes} if nodes else {}  # an empty one is dropped, and conflicts with the next apply
     template = {
         "metadata": {"labels": labels, **({"annotations": annotations} if annotations else {})},
-        "spec": {"containers": list(containers), "terminationGracePeriodSeconds": 5, "nodeSelector": nodes or {}},
+        "spec": {"containers": list(containers), "terminationGracePeriodSeconds": 5, **selector},
     }
     own = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template, **spec}
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": own}

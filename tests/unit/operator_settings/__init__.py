@@ -1,0 +1,1 @@
+"""Settings of the operator, and the page that is made from them."""
