@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from specloop_operator.binding import Binding, BindingError, bind
-from specloop_operator.cluster import Cluster
+from specloop_operator.cluster import ApiError, Cluster
 from specloop_operator.conditions import ConditionReason
 from specloop_operator.meter import Meter
 from specloop_operator.pods import Pod
@@ -82,7 +82,7 @@ class Governor:
         if remembered is None:
             remembered = recall(status.memory)
             self._generation = status.observed_generation or 0
-            if remembered.rollout is not None and remembered.rollout.soaking:
+            if self._meter is None and remembered.rollout is not None and remembered.rollout.soaking:
                 # What was measured is lost: the soak begins anew, so that a restart of the operator only delays.
                 rollout = replace(remembered.rollout, since=self._world.now())
                 remembered = replace(remembered, rollout=rollout)
@@ -156,7 +156,11 @@ class Governor:
         if status == before:
             return
         written = status.model_dump(mode="json", by_alias=True, exclude_none=True)
-        answer = await self._world.cluster.write_status(body, written)
+        try:
+            answer = await self._world.cluster.write_status(body, written)
+        except ApiError:
+            self._remembered = None  # it may have been written all the same: whatever the status says next counts
+            raise
         self._world.store.put(POLICIES, answer, self._world.now())
 
     async def _act(self, sight: Sight, turn: Turn) -> None:

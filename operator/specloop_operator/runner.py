@@ -85,6 +85,10 @@ class Runner:
             self._scheduler.remove_job("/".join(name))
         await loop.end()
 
+    def governs(self, name: Name) -> bool:
+        """Whether a policy is ticked."""
+        return name in self._loops
+
     def busy(self, name: Name) -> bool:
         """Whether a policy has a roll-out under way."""
         loop = self._loops.get(name)

@@ -104,7 +104,7 @@ def find_target(body: Body, store: Store) -> Target:
     if kind not in KINDS or body["spec"]["targetRef"]["apiVersion"] != "apps/v1":
         known = ", ".join(f"apps/v1 {one}" for one in KINDS)
         raise Blind(ConditionReason.UNSUPPORTED_KIND, f"{kind} is no kind of target: these are {known}")
-    older = store.governing(kind, name)[0]
+    older = next(iter(store.governing(kind, name)), body)
     if older["metadata"]["name"] != body["metadata"]["name"]:
         message = f"policy {older['metadata']['name']} is older and has the same target: delete one of the two"
         raise Blind(ConditionReason.OLDER_POLICY, message)

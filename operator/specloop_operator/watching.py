@@ -4,21 +4,29 @@ Handlers of events alone: kopf writes nothing onto any object for them, neither 
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import kopf
 
+from specloop_operator.cluster import ApiError
 from specloop_operator.governor import World, give_up, read_status
 from specloop_operator.remembered import recall
 from specloop_operator.runner import Runner
 from specloop_operator.store import PODS, POLICIES, Name, target_of
+from specloop_operator.sweep import put_right
 from specloop_operator.workload import KINDS
-from specloop_policy.canary import Kind
+from specloop_policy.canary import Kind, Rollout
 from specloop_policy.model import GROUP, VERSION
 
 Body = Mapping[str, Any]
 Event = Mapping[str, Any]
+
+LOG = logging.getLogger("specloop.rollouts")
+
+RETRY_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Between tries to take back the roll-out of a policy that is gone."""
 
 KEPT = ("metadata", "spec", "status")
 UNUSED_METADATA = frozenset({"managedFields"})
@@ -43,9 +51,12 @@ class Watching:
     async def policy(self, event: Event, **_: Any) -> None:
         """A policy came, changed or went."""
         body, name = event["object"], _name(event["object"])
+        before = self._world.store.policy(name)
         if event["type"] == "DELETED":
             await self._deleted(body)
-        elif self._put(POLICIES, event):
+        elif self._put(POLICIES, event) and (
+            not self._runner.governs(name) or before is None or _asks(before) != _asks(body)
+        ):
             self._runner.govern(name, int(((body.get("spec") or {}).get("intervalSeconds")) or 15))
 
     def _workload_handler(self, plural: str) -> Callable[..., Coroutine[Any, Any, None]]:
@@ -98,17 +109,29 @@ class Watching:
         last = self._world.store.policy(name) or last
         rollout = recall(read_status(last).memory).rollout
         if rollout is not None and rollout.kind is not Kind.RETREAT:
-            await give_up(last, rollout, self._world, "the policy was deleted")
+            await self._give_up(last, rollout)
         self._world.store.drop(POLICIES, body)
         self._world.slots.note(name, under_way=False)
         self._world.telling.forget(body)
 
+    async def _give_up(self, body: Body, rollout: Rollout) -> None:
+        """Nobody comes after the last try but `put_right`, which sees no more than what is held."""
+        for delay in (*RETRY_SECONDS, None):
+            try:
+                await give_up(body, rollout, self._world, "the policy was deleted")
+            except ApiError as error:
+                LOG.warning("the roll-out of a deleted policy is not taken back yet: %s", error)
+                if delay is not None:
+                    await asyncio.sleep(delay)
+            else:
+                return
+
     async def sweep(self) -> None:
-        """Now and then: drop what a new list has left out."""
+        """Now and then: drop what a new list has left out, and let go of what nobody rolls out."""
         for resource, body in self._world.store.left_out(self._world.now()):
             if resource == POLICIES:
                 await self._deleted(body)
-        await asyncio.sleep(0)
+        await put_right(self._world)
 
 
 def kept(resource: str, body: Body) -> Body:
@@ -117,6 +140,11 @@ def kept(resource: str, body: Body) -> Body:
     if resource == PODS:
         found["metadata"] = {key: value for key, value in body["metadata"].items() if key not in UNUSED_METADATA}
     return found
+
+
+def _asks(policy: Body) -> Any:
+    """What a person asks for: the status, which is ours, wakes nobody."""
+    return _generation(policy), policy["metadata"].get("annotations")
 
 
 def _name(body: Body) -> Name:

@@ -8,14 +8,14 @@ import pytest
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.environment import Object
 from tests.support.cluster.operator import Operator
-from tests.support.cluster.policies import Followed, follow, policy
+from tests.support.cluster.policies import Followed, asked_for, follow, until_ticks
 from tests.support.cluster.workloads import ANNOTATION, bound, container, drafts, workload
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
-OVERRIDE = "specloop.dev/override"
 ONE_MORE: Object = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
 """A canary beside the old pods, not in the place of one."""
+SHORT: Object = {"progressDeadlineSeconds": 6, "soakSeconds": 1}
 
 
 def served(cluster: Cluster, replicas: int = 2, faults: Mapping[str, Object] | None = None, gpus: int = 1) -> None:
@@ -24,13 +24,6 @@ def served(cluster: Cluster, replicas: int = 2, faults: Mapping[str, Object] | N
     one = {**bound(container(simulation=simulation)), "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}
     cluster.apply(workload("llama", replicas, [one], annotations={ANNOTATION: drafts(5)}, strategy=ONE_MORE))
     cluster.until_rolled_out("llama")
-
-
-def asked_for(level: str, **durations: int) -> Object:
-    """A policy by which a person asks for a level, whatever the traffic is."""
-    asked = policy("chat", "llama", mode="Enforce", rollout=durations)
-    asked["metadata"]["annotations"] = {OVERRIDE: json.dumps({"level": level, "by": "alice"})}
-    return asked
 
 
 def lives(cluster: Cluster) -> dict[str, tuple[str, int]]:
@@ -69,22 +62,11 @@ def test_a_canary_that_does_not_come_up_is_rolled_back(cluster: Cluster, fault: 
     served(cluster, faults={"k3": fault})
     old_pods, old_template = lives(cluster), template(cluster)
     with Operator(cluster) as operator:
-        chat = follow(cluster, asked_for("k3", progressDeadlineSeconds=6, soakSeconds=1))
+        chat = follow(cluster, asked_for("k3", "llama", rollout=SHORT))
         assert said in rolled_back(cluster, chat)
         assert lives(cluster) == old_pods
         assert template(cluster) == old_template
         assert [(one["level"], one.get("until")) for one in chat.memory["quarantine"]] == [("k3", None)]
         held = cluster.get("Deployment", "llama")["metadata"]["generation"]
-        later(cluster, operator)
+        until_ticks(cluster, operator)
         assert cluster.get("Deployment", "llama")["metadata"]["generation"] == held
-
-
-def later(cluster: Cluster, operator: Operator, ticks: int = 3) -> None:
-    """Wait until the operator has looked so many more times."""
-    until = looked(operator) + ticks
-    cluster.until(lambda: looked(operator) >= until, f"{ticks} ticks more")
-
-
-def looked(operator: Operator) -> int:
-    """How many ticks the operator has behind it."""
-    return sum(map(round, operator.numbers("specloop_ticks_total")))

@@ -1,10 +1,13 @@
 """Policies that decide within seconds, and what tests read of them while an operator follows them."""
 
+import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.environment import Object
+from tests.support.cluster.operator import Operator
 
 SOON: Object = {
     "intervalSeconds": 1,
@@ -16,6 +19,8 @@ SOON: Object = {
 
 LOW = {"name": "low", "when": {"acceptance": {"belowPercent": 40}}, "forSeconds": 2, "action": {"type": "StepDown"}}
 """A rule that asks for less where drafts are mostly refused."""
+
+OVERRIDE = "specloop.dev/override"
 
 ROLLOUT_SECONDS = 120.0
 """How long a roll-out may take on a machine with other things to do."""
@@ -31,6 +36,13 @@ def policy(name: str, target: str, *, kind: str = "Deployment", rollout: Object 
         "metadata": {"name": name},
         "spec": {"targetRef": ref, **own, **spec},
     }
+
+
+def asked_for(level: str, target: str, name: str = "chat", **fields: Any) -> Object:
+    """A policy by which a person asks for a level, whatever the traffic is."""
+    asked = policy(name, target, mode="Enforce", **fields)
+    asked["metadata"]["annotations"] = {OVERRIDE: json.dumps({"level": level, "by": "alice"})}
+    return asked
 
 
 @dataclass(frozen=True)
@@ -97,3 +109,15 @@ def follow(cluster: Cluster, manifest: Object) -> Followed:
     """Apply a policy, to be followed by its status."""
     cluster.apply(manifest)
     return Followed(cluster, manifest["metadata"]["name"])
+
+
+def ticks(operator: Operator) -> int:
+    """How often this life of the operator has looked at its policies."""
+    counted = re.findall(r"^specloop_ticks_total\{.*\} (\S+)", operator.get("/metrics").text, re.MULTILINE)
+    return round(sum(map(float, counted)))
+
+
+def until_ticks(cluster: Cluster, operator: Operator, more: int = 3) -> None:
+    """Wait until the operator has looked so many more times."""
+    wanted = ticks(operator) + more
+    cluster.until(lambda: ticks(operator) >= wanted, f"{more} ticks more")

@@ -8,14 +8,14 @@ import pytest
 from tests.unit.chart.conftest import NAMESPACE, Chart
 
 IN_A_NAMESPACE = {
-    ("specloop.dev", "specpolicies"): {"get", "list", "watch", "patch"},
-    ("specloop.dev", "specpolicies/status"): {"get", "patch", "update"},
-    ("apps", "deployments"): {"get", "list", "watch", "patch"},
-    ("apps", "statefulsets"): {"get", "list", "watch", "patch"},
-    ("apps", "replicasets"): {"get", "list"},
-    ("apps", "controllerrevisions"): {"get", "list"},
-    ("", "pods"): {"get", "list", "watch", "delete"},
-    ("events.k8s.io", "events"): {"create", "patch"},
+    ("specloop.dev", "specpolicies"): {"list", "watch"},
+    ("specloop.dev", "specpolicies/status"): {"patch"},
+    ("apps", "deployments"): {"list", "watch", "patch"},
+    ("apps", "statefulsets"): {"list", "watch", "patch"},
+    ("apps", "replicasets"): {"list"},
+    ("apps", "controllerrevisions"): {"list"},
+    ("", "pods"): {"list", "watch", "delete"},
+    ("events.k8s.io", "events"): {"create"},
 }
 """All that the operator may do there; a change of this list is a change of what users grant it."""
 IN_THE_CLUSTER = {("apiextensions.k8s.io", "customresourcedefinitions"): {"list", "watch"}}
