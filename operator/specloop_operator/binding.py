@@ -19,7 +19,7 @@ from specloop_engine.command_line import CommandLine, Written, read, write
 from specloop_engine.failure import Harm
 from specloop_engine.known_failures import known_failures, start_of
 from specloop_engine.speculation import configuration_key, match
-from specloop_engine.words import CommandLineError
+from specloop_engine.words import CommandLineError, Edit
 from specloop_policy.engine import Engine
 from specloop_policy.ladder import Ladder, Level
 
@@ -51,6 +51,8 @@ class Binding:
     place: Place
     annotation: str | None = None
     """The annotation that holds the setting, for `Place.ANNOTATION`."""
+    value: str | None = None
+    """What it says; None: it is not there, which reads as off."""
 
     def level(self, ladder: Ladder) -> Level | None:
         """The level that the template asks for; None where it is none of the ladder's."""
@@ -86,18 +88,22 @@ class Binding:
         return self.restored(self)
 
     def restored(self, old: "Binding") -> dict[str, Any]:
-        """The part of a template that says the setting of another one, word for word."""
-        source = old.line.source
-        value = (old.line.environment or {}).get(_variable(old.line) or "", "")
-        variables = {} if old.place is Place.ARGS else {_variable(old.line) or "": value}
-        return old._patch(Written(source.command, source.args, variables))
+        """The part of a template that says the setting of another one, word for word.
+
+        An annotation that was not there is left out, and so given up: an empty one would make another template of it.
+        """
+        if old.place is Place.ANNOTATION and old.value is None:
+            return {}
+        return old._patch(Written(old.line.source.command, old.line.source.args))
 
     def _patch(self, written: Written) -> dict[str, Any]:
         if self.place is Place.ANNOTATION:
-            (value,) = written.variables.values() or ((self.line.environment or {})[_variable(self.line) or ""],)
+            (value,) = written.variables.values() or (self.value or "",)
             return {"metadata": {"annotations": {self.annotation: value}}}
-        lists = {"command": written.command, "args": written.args}
-        own = {name: list(items) for name, items in lists.items() if items}
+        source = self.line.source
+        lists = {"command": (written.command, source.command), "args": (written.args, source.args)}
+        # A list that is emptied is said to be empty: left out, it would keep what others own of it.
+        own = {name: list(items) for name, (items, before) in lists.items() if items or before}
         return {"spec": {"containers": [{"name": self.container, **own}]}}
 
     def _written(self, level: Level) -> Written:
@@ -148,7 +154,10 @@ def rest_of(template: Template, binding: Binding) -> str:
 def _without_setting(container: Mapping[str, Any], binding: Binding) -> dict[str, Any]:
     if binding.place is Place.ANNOTATION:
         return dict(container)
-    return {**container, "command": [], "args": binding.line.others}
+    setting = binding.line.setting
+    places = [place for flag in (*setting.flags, *setting.companions) for place in flag.places]
+    command, args = binding.line.source.edited(Edit(dict.fromkeys(places)))
+    return {**container, "command": command, "args": args}
 
 
 def _bind(template: Template, container: Mapping[str, Any], engine: Engine) -> Binding:
@@ -173,7 +182,8 @@ def _bind(template: Template, container: Mapping[str, Any], engine: Engine) -> B
             f"the setting stands in the variable {variable}, which no annotation of the pod fills: "
             "write it into the command, or fill the variable from an annotation"
         )
-    return Binding(container["name"], image, line, Place.ANNOTATION, filled[variable])
+    annotation = filled[variable]
+    return Binding(container["name"], image, line, Place.ANNOTATION, annotation, annotations.get(annotation))
 
 
 def _variable(line: CommandLine) -> str | None:

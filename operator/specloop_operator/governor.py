@@ -21,7 +21,7 @@ from specloop_operator.store import POLICIES, Name, Store
 from specloop_operator.telling import Telling
 from specloop_operator.turn import Turn, new_generation, take_turn
 from specloop_operator.workload import Target
-from specloop_policy.canary import Phase, Rollout, Step
+from specloop_policy.canary import Kind, Phase, Rollout, Step
 from specloop_policy.evidence import Evidence, gather
 from specloop_policy.ladder import Ladder
 from specloop_policy.observation import Window
@@ -72,7 +72,7 @@ class Governor:
             await self._report_blind(body, status, blind, remembered, now)
             return
         collected = await self._measure(sight, remembered, now)
-        turn = self._turn(sight, remembered, status, now)
+        turn = self._turn(sight, remembered, now)
         await self._tell(body, status, sight, turn, collected, now)
         await self._act(sight, turn)
 
@@ -106,16 +106,12 @@ class Governor:
         reader = "/".join(self.name)
         collected = await source.collect(reader, pods, now, float(sight.spec.interval_seconds))
         if collected.until is not None:
-            self._meter.look(sight, remembered.rollout, remembered.watch, collected.samples, collected.until)
+            self._meter.look(sight, remembered.rollout, remembered.watch, collected.samples, collected.until, now)
         return collected
 
-    def _turn(self, sight: Sight, remembered: Remembered, status: SpecPolicyStatus, now: float) -> Turn:
+    def _turn(self, sight: Sight, remembered: Remembered, now: float) -> Turn:
         assert self._meter is not None
-        measured = replace(
-            self._meter.measured(sight, remembered.rollout),
-            slot_free=self._world.slots.free(self.name),
-            previous_level=_previous(sight, status),
-        )
+        measured = replace(self._meter.measured(sight, remembered.rollout), slot_free=self._world.slots.free(self.name))
         turn = take_turn(sight, remembered, measured, now)
         self._world.slots.note(self.name, under_way=turn.remembered.rollout is not None)
         return turn
@@ -149,7 +145,7 @@ class Governor:
         self._remembered = remembered
         self._world.slots.note(self.name, under_way=False)
         await self._world.telling.conditions(body, before, status, now)
-        if rollout is not None:
+        if rollout is not None and rollout.kind is not Kind.RETREAT:
             await give_up(body, rollout, self._world, blind.message)
 
     async def _write(self, body: Body, before: SpecPolicyStatus, status: SpecPolicyStatus) -> None:
@@ -273,13 +269,6 @@ def _derived(body: Body, status: SpecPolicyStatus) -> Ladder | None:
     """The ladder that was derived before, where the policy names none."""
     named = (body.get("spec") or {}).get("levels")
     return to_ladder(status.levels) if status.levels and not named else None
-
-
-def _previous(sight: Sight, status: SpecPolicyStatus) -> str | None:
-    """The level before the one that runs, as the last decisions have it."""
-    running = sight.level.name if sight.level is not None else None
-    carried_out = (one for one in reversed(status.decisions) if not one.reason.startswith("recommended: "))
-    return next((one.from_level for one in carried_out if one.to_level == running), None)
 
 
 def _evidence(sight: Sight, turn: Turn, windows: Sequence[Window], now: float) -> Evidence | None:

@@ -9,7 +9,7 @@ from specloop_engine.sample import Sample
 from specloop_operator.pods import Pod
 from specloop_operator.sight import Sight
 from specloop_operator.turn import NOTHING_SERVED, Measured
-from specloop_policy.canary import Kind, Rollout
+from specloop_policy.canary import Kind, Rollout, soak_deadline
 from specloop_policy.gate import Evidence, GateVerdict, add, failed_share
 from specloop_policy.ladder import Level
 from specloop_policy.model import Signals
@@ -47,12 +47,13 @@ class Meter:
         rollout: Rollout | None,
         watch: Watch | None,
         samples: Sequence[tuple[str, Sample]],
+        until: float,
         now: float,
     ) -> None:
-        """Take the samples since the last look."""
+        """Take the samples since the last look; who has none up to `until` was silent."""
         self._at = now
         self._levels = {pod.name: sight.policy.ladder.find(pod.level) for pod in sight.pods}
-        self._feed.feed(samples, now)
+        self._feed.feed(samples, until)
         serving = [pod for pod in sight.pods if pod.ready_since is not None and not pod.leaving]
         if rollout is None:
             self._before.look(self._feed.latest, {ALL: [pod.name for pod in serving]}, now)
@@ -107,7 +108,14 @@ class Meter:
             return self._evidence([block for block in soak.closed if block.end <= end], rollout, rules.soak_seconds)
 
         return judge_soak(
-            until, rules.gate, rules.min_requests, sight.limits, self._soak_since, self._at, speed=not forced
+            until,
+            rules.gate,
+            rules.min_requests,
+            sight.limits.soak_seconds,
+            self._soak_since,
+            soak_deadline(rollout, sight.limits),
+            self._at,
+            speed=not forced,
         )
 
     def _evidence(self, blocks: Sequence[Block], rollout: Rollout, soak_seconds: float) -> Evidence:

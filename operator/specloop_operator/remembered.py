@@ -20,6 +20,8 @@ class Remembered:
     watch: Watch | None = None
     written_level: str | None = None
     """The level that the operator last wrote to the target; None: it wrote none, or somebody else did since."""
+    previous_level: str | None = None
+    """The level before the last change that was promoted; None where there is none to go back to."""
     reverted: str = ""
     """Who set another level than the operator, in words; "" while nobody did."""
     rolled_back_at: float | None = None
@@ -37,6 +39,7 @@ def recall(memory: Memory | None) -> Remembered:
         None if rollout is None else rollout.canary_pods,
         None if memory.watch is None else to_watch(memory.watch),
         memory.written_level,
+        memory.previous_level,
         memory.reverted or "",
         maybe_seconds(memory.rolled_back_at),
     )
@@ -50,6 +53,7 @@ def store(remembered: Remembered) -> Memory:
             "rollout": None if rollout is None else to_rollout_memory(rollout, remembered.canary_pods),
             "watch": None if watch is None else to_watch_memory(watch),
             "written_level": remembered.written_level,
+            "previous_level": remembered.previous_level,
             "reverted": remembered.reverted[:4096] or None,
             "rolled_back_at": maybe_time(remembered.rolled_back_at),
         }

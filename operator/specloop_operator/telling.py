@@ -11,12 +11,13 @@ from specloop_operator.decision_log import log_decision
 from specloop_operator.events import Reason
 from specloop_operator.metrics import Metrics
 from specloop_operator.sight import Sight, enforces
-from specloop_operator.turn import Turn
+from specloop_operator.turn import ProbeNews, Turn, override_in_force
 from specloop_operator.workload import Target
 from specloop_policy.canary import Ending, Kind, Phase
 from specloop_policy.model import GROUP, KIND, VERSION
 from specloop_policy.observation import Window
 from specloop_policy.status import Condition, ConditionStatus, SpecPolicyStatus
+from specloop_policy.times import rfc3339
 
 LOG = logging.getLogger("specloop.rollouts")
 
@@ -32,9 +33,9 @@ CONDITION_EVENTS = {
     ConditionReason.NO_SUCH_SOURCE: Reason.METRICS_UNAVAILABLE,
     ConditionReason.HEARD: Reason.METRICS_RECOVERED,
     ConditionReason.TARGET_NOT_FOUND: Reason.TARGET_NOT_FOUND,
-    ConditionReason.UNSUPPORTED_KIND: Reason.UNSUPPORTED_COMMAND,
+    ConditionReason.UNSUPPORTED_KIND: Reason.UNSUPPORTED_TARGET,
     ConditionReason.UNSUPPORTED_COMMAND: Reason.UNSUPPORTED_COMMAND,
-    ConditionReason.UNSUPPORTED_STRATEGY: Reason.UNSUPPORTED_COMMAND,
+    ConditionReason.UNSUPPORTED_STRATEGY: Reason.UNSUPPORTED_TARGET,
     ConditionReason.FAULT_FOUND: Reason.FAULT_FOUND,
     ConditionReason.REVERTED: Reason.DRIFTED,
     ConditionReason.OLDER_POLICY: Reason.CONFLICTED,
@@ -45,7 +46,13 @@ CONDITION_EVENTS = {
 }
 """Conditions whose coming is an event."""
 
-ON_CHANGE_ALONE = frozenset({ConditionReason.HEARD, ConditionReason.ACTIVE})
+PROBES = {
+    ProbeNews.STARTED: Reason.PROBE_STARTED,
+    ProbeNews.WON: Reason.PROBE_WON,
+    ProbeNews.LOST: Reason.PROBE_LOST,
+}
+
+ON_CHANGE_ALONE = frozenset({str(ConditionReason.HEARD), str(ConditionReason.ACTIVE)})
 """Those that are news only where the condition was the opposite before."""
 
 
@@ -57,6 +64,8 @@ class Telling:
     announcer: Announcer
     _windows: dict[tuple[str, str], float] = field(default_factory=dict)
     """The end of the latest window that was counted, by policy."""
+    _overridden: set[tuple[str, str]] = field(default_factory=set)
+    """Policies with an override in force."""
 
     async def conditions(self, body: Body, before: SpecPolicyStatus, after: SpecPolicyStatus, now: float) -> None:
         """Say what has become so."""
@@ -64,6 +73,9 @@ class Telling:
         old = {one.type: one for one in before.conditions}
         for one in after.conditions:
             self.metrics.condition(namespace, name, one.type, one.status)
+            over = _event_of(old.get(one.type))
+            if over is not None and old[one.type].reason != one.reason:
+                self.announcer.settled(_policy(body), over.action)  # should it come back, it is news again
             news = _condition_news(one, old.get(one.type))
             if news is not None:
                 await self._announce([news], [_policy(body)], now)
@@ -80,10 +92,24 @@ class Telling:
             log_decision(namespace, name, target, sight.spec.mode, turn.before, turn.decision, acceptance)
         if turn.ended is not None:
             self.metrics.rolled_out(namespace, name, turn.ended)
+        if turn.began is not None and turn.began.kind is Kind.RETREAT:
+            self.metrics.watch_failed(namespace, name)
         if turn.began is not None or turn.moved is not None or turn.ended is not None:
             fields = {"namespace": namespace, "policy": name}
             LOG.info("%s/%s: %s", namespace, name, turn.words, extra=fields)
         await self._announce(_turn_news(sight, turn), [_policy(body), reference(sight.target)], now)
+        await self._announce(self._override_news(body, sight, now), [_policy(body)], now)
+
+    def _override_news(self, body: Body, sight: Sight, now: float) -> Iterable[News]:
+        override, name = override_in_force(sight, now), _name(body)
+        if override is not None:
+            self._overridden.add(name)
+            until = "until it is taken back" if override.until is None else f"until {rfc3339(override.until)}"
+            by = f" by {override.by}" if override.by else ""
+            yield Reason.OVERRIDE_SET, f"{override.level} is asked for{by}, {until}"
+        elif name in self._overridden:
+            self._overridden.discard(name)
+            yield Reason.OVERRIDE_EXPIRED, "the override is over"
 
     def windows(self, body: Body, windows: Iterable[Window]) -> None:
         """Count the windows that have closed since."""
@@ -106,6 +132,7 @@ class Telling:
     def forget(self, body: Body) -> None:
         """The policy is gone."""
         self._windows.pop(_name(body), None)
+        self._overridden.discard(_name(body))
         self.metrics.forget(*_name(body))
         self.announcer.forget(_policy(body))
 
@@ -130,24 +157,29 @@ def _name(body: Body) -> tuple[str, str]:
 def _condition_news(now: Condition, before: Condition | None) -> News | None:
     if before is not None and (before.status, before.reason) == (now.status, now.reason):
         return None
-    reason = next((one for one in CONDITION_EVENTS if one.value == now.reason), None)
-    if reason is None:
+    event = _event_of(now)
+    if event is None:
         return None
     opposite = before is not None and before.status not in (now.status, ConditionStatus.UNKNOWN)
-    return (CONDITION_EVENTS[reason], now.message) if opposite or reason not in ON_CHANGE_ALONE else None
+    return (event, now.message) if opposite or now.reason not in ON_CHANGE_ALONE else None
+
+
+def _event_of(condition: Condition | None) -> Reason | None:
+    """The event that a condition's coming is; None where it is none."""
+    found = (event for reason, event in CONDITION_EVENTS.items() if condition and reason == condition.reason)
+    return next(found, None)
 
 
 def _turn_news(sight: Sight, turn: Turn) -> Iterable[News]:
     decision, rollout = turn.decision, turn.rollout
     if decision is not None and decision.changes_level:
-        carried_out = enforces(sight) and turn.blocked is None
-        if not carried_out:
+        if not (enforces(sight) and turn.blocked is None):
             yield Reason.RECOMMENDED, decision.reason
-        elif turn.began is not None and turn.began.kind is Kind.PROBE:
-            yield Reason.PROBE_STARTED, decision.reason
+        elif turn.probe is not None:
+            yield PROBES[turn.probe], decision.reason
         elif turn.began is not None and turn.began.kind is Kind.RETREAT:
             yield Reason.WATCH_FAILED, decision.reason
-        else:
+        elif turn.ended is None:
             yield Reason.LEVEL_CHANGED, decision.reason
     if rollout is None:
         return
@@ -161,10 +193,10 @@ def _turn_news(sight: Sight, turn: Turn) -> Iterable[News]:
     match turn.ended:
         case Ending.PROMOTED:
             yield Reason.ROLLOUT_PROMOTED, turn.words
-        case Ending.FAILED | Ending.ABANDONED:
+        case Ending.FAILED | Ending.LOST:
             yield Reason.ROLLOUT_ROLLED_BACK, f"{rollout.level} is taken back to {rollout.back_to}: {turn.words}"
-        case Ending.LOST:
-            yield Reason.PROBE_LOST, turn.words
+        case Ending.ABANDONED:
+            yield Reason.ROLLOUT_ABANDONED, turn.words
         case Ending.CANCELLED | Ending.UNDONE | Ending.GONE:
             yield Reason.ROLLOUT_CANCELLED, turn.words
         case None:

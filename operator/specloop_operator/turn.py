@@ -7,13 +7,15 @@ the order of the functions here is that table.
 """
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from specloop_operator.conditions import ConditionReason
 from specloop_operator.remembered import Remembered
 from specloop_operator.sight import Sight, enforces
 from specloop_policy import memory
+from specloop_policy.annotations import Rollback
 from specloop_policy.canary import Ending, Kind, Phase, Plan, Rollout, Step, begin, plan
-from specloop_policy.decision import ActionName, Decision, FailedChange, Inputs, PolicyState
+from specloop_policy.decision import ActionName, Decision, FailedChange, Inputs, Override, PolicyState
 from specloop_policy.gate import GateVerdict, Result
 from specloop_policy.observation import Observation, Service, Window, Workload
 from specloop_policy.policy import Policy
@@ -37,8 +39,14 @@ class Measured:
     """What the pods of a watched level did since it was promoted."""
     slot_free: bool = True
     """Whether one more roll-out may begin in the cluster."""
-    previous_level: str | None = None
-    """The level before the last change, for whoever asks to go back there."""
+
+
+class ProbeNews(StrEnum):
+    """What is new of a probe."""
+
+    STARTED = "started"
+    WON = "won"
+    LOST = "lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +71,7 @@ class Turn:
     ended: Ending | None = None
     rollout: Rollout | None = None
     """The roll-out that this turn was about, also where it ended."""
+    probe: ProbeNews | None = None
     no_control: bool = False
     """Whether no pod was left alone, so that after is compared with before."""
     blocked: tuple[ConditionReason, str] | None = None
@@ -75,7 +84,7 @@ def take_turn(sight: Sight, remembered: Remembered, measured: Measured, now: flo
         return _decide(sight, _noticed(sight, remembered), measured, now)
     if remembered.rollout.kind is Kind.PROBE and remembered.rollout.phase is not Phase.ROLLING_BACK:
         return _probe(sight, remembered, measured, now)
-    return _go_on(sight, remembered, measured, now, _called_off(sight, remembered))
+    return _go_on(sight, remembered, measured, now, _called_off(sight, remembered, now))
 
 
 def new_generation(remembered: Remembered) -> Remembered:
@@ -96,6 +105,7 @@ def _noticed(sight: Sight, remembered: Remembered) -> Remembered:
 
 
 def _decide(sight: Sight, remembered: Remembered, measured: Measured, now: float) -> Turn:
+    wish = _asks_back(sight, remembered)
     failed, remembered = _harm(sight, remembered, measured, now)
     blocked = None if not enforces(sight) else _blocked(sight, remembered, measured, now, urgent=failed is not None)
     policy = replace(sight.policy, enforce=enforces(sight) and blocked is None)
@@ -116,10 +126,12 @@ def _decide(sight: Sight, remembered: Remembered, measured: Measured, now: float
         return replace(turn, remembered=remembered, blocked=(ConditionReason.UNSUPPORTED_COMMAND, words))
     kind = _kind(decision, remembered.state, state, retreat=failed is not None)
     rollout = begin(decision.level, running.name, kind, sight.keys[decision.level], sight.rest, now)
-    begun = replace(after, rollout=rollout, watch=None, reverted="", canary_pods=None)
+    carried_out = wish.at if wish is not None and failed is not None else after.rolled_back_at
+    begun = replace(after, rollout=rollout, watch=None, reverted="", canary_pods=None, rolled_back_at=carried_out)
     first = _go_on(sight, begun, measured, now, "")
     since = remembered.state.changed_at
-    return replace(first, decision=decision, before=before, acceptance_since=since, began=rollout)
+    probe = ProbeNews.STARTED if kind is Kind.PROBE else None
+    return replace(first, decision=decision, before=before, acceptance_since=since, began=rollout, probe=probe)
 
 
 def _kind(decision: Decision, before: PolicyState, after: PolicyState, *, retreat: bool) -> Kind:
@@ -134,14 +146,12 @@ def _harm(
     sight: Sight, remembered: Remembered, measured: Measured, now: float
 ) -> tuple[FailedChange | None, Remembered]:
     """A level that must be left at once: somebody asks to roll back, or a promoted one does harm."""
-    wish = sight.wishes.rollback
-    running = sight.level
-    if wish is not None and (remembered.rolled_back_at is None or wish.at > remembered.rolled_back_at):
-        remembered = replace(remembered, rolled_back_at=wish.at)
-        back = remembered.watch.back_to if remembered.watch is not None else measured.previous_level
-        if running is not None and back is not None and back != running.name:
-            by = f"rolled back by {wish.by}" if wish.by else "rolled back by hand"
-            return FailedChange(running.name, sight.keys.get(running.name, ""), by, back), remembered
+    wish, running = _asks_back(sight, remembered), sight.level
+    if wish is not None and running is not None:
+        back = remembered.watch.back_to if remembered.watch is not None else remembered.previous_level
+        if back is not None and back != running.name:
+            return FailedChange(running.name, sight.keys.get(running.name, ""), _by_hand(wish), back), remembered
+        remembered = replace(remembered, rolled_back_at=wish.at)  # there is nothing to go back to
     watch = remembered.watch
     if watch is None:
         return None, remembered
@@ -161,7 +171,7 @@ def _blocked(
     target = sight.target
     if target.held_by_others:
         return ConditionReason.TARGET_PAUSED, f"somebody else holds the roll-out of {target.kind.name} {target.name}"
-    if remembered.reverted and not _overridden(sight, now):
+    if remembered.reverted and override_in_force(sight, now) is None:
         words = f"{remembered.reverted}: held until the policy is edited or overridden"
         return ConditionReason.REVERTED, words
     if urgent:
@@ -175,9 +185,10 @@ def _blocked(
     return None
 
 
-def _overridden(sight: Sight, now: float) -> bool:
+def override_in_force(sight: Sight, now: float) -> Override | None:
+    """What a person asks for by override now."""
     override = sight.wishes.override
-    return override is not None and (override.until is None or now < override.until)
+    return override if override is not None and (override.until is None or now < override.until) else None
 
 
 def _workload(sight: Sight, level: str | None) -> Workload:
@@ -218,52 +229,59 @@ def _step(
     return decision, state if after is shut else replace(after, quarantine=kept)
 
 
-def _called_off(sight: Sight, remembered: Remembered) -> str:
+def _called_off(sight: Sight, remembered: Remembered, now: float) -> str:
     """Why the roll-out under way must end; "" while it need not."""
     rollout = remembered.rollout
     assert rollout is not None
-    if _asks_back(sight, remembered):
-        wish = sight.wishes.rollback
-        return f"rolled back by {wish.by}" if wish is not None and wish.by else "rolled back by hand"
+    wish = _asks_back(sight, remembered)
+    if wish is not None:
+        return _by_hand(wish)
     if sight.policy.suspended:
         return "the policy is suspended"
     if not enforces(sight):
         return "the policy's mode is Recommend now"
     if sight.rest == rollout.rest and sight.keys.get(rollout.level) != rollout.key:
         return f"the policy's level {rollout.level} is another than when this began"
-    override = sight.wishes.override
+    override = override_in_force(sight, now)
     if override is not None and override.level != rollout.level and sight.policy.ladder.find(override.level):
         return f"the override asks for {override.level}"
     return ""
 
 
-def _asks_back(sight: Sight, remembered: Remembered) -> bool:
+def _asks_back(sight: Sight, remembered: Remembered) -> Rollback | None:
+    """A person's wish to be back before the last change, while it is not carried out."""
     wish = sight.wishes.rollback
-    return wish is not None and (remembered.rolled_back_at is None or wish.at > remembered.rolled_back_at)
+    done = remembered.rolled_back_at
+    return wish if wish is not None and (done is None or wish.at > done) else None
+
+
+def _by_hand(wish: Rollback) -> str:
+    return f"rolled back by {wish.by}" if wish.by else "rolled back by hand"
 
 
 def _probe(sight: Sight, remembered: Remembered, measured: Measured, now: float) -> Turn:
     """A canary that shows whether another level pays: the rules judge it, and then it goes on as any other."""
     rollout = remembered.rollout
     assert rollout is not None
-    called_off = _called_off(sight, remembered)
+    called_off = _called_off(sight, remembered, now)
     if called_off:
         return _go_on(sight, remembered, measured, now, called_off)
     observation = Observation(measured.windows, _workload(sight, rollout.back_to))
     policy = replace(sight.policy, enforce=True)
     decision, state = _step(sight, policy, remembered.state, observation, _inputs(sight, now), now)
-    after = replace(remembered, state=state)
-    if state.probe is not None:
-        turn = _go_on(sight, after, measured, now, "")
-    elif state.level == rollout.level:
-        turn = _go_on(sight, replace(after, rollout=replace(rollout, kind=Kind.RULE)), measured, now, "")
-    else:
-        turn = _go_on(sight, after, measured, now, decision.reason)
+    won = state.probe is None and state.level == rollout.level
+    lost = state.probe is None and not won
+    after = replace(remembered, state=state, rollout=replace(rollout, kind=Kind.RULE) if won else rollout)
+    turn = _go_on(sight, after, measured, now, decision.reason if lost else "")
     if turn.decision is not None:
-        return turn
-    since = rollout.started_at
+        return turn  # it ended, and how is said
     return replace(
-        turn, decision=decision, before=rollout.back_to, evidence_level=rollout.level, acceptance_since=since
+        turn,
+        decision=decision,
+        before=rollout.level if lost else rollout.back_to,
+        evidence_level=rollout.level,
+        acceptance_since=rollout.started_at,
+        probe=ProbeNews.WON if won else ProbeNews.LOST if lost else None,
     )
 
 
@@ -276,12 +294,14 @@ def _go_on(sight: Sight, remembered: Remembered, measured: Measured, now: float,
     if rollout.kind is Kind.PROBE and verdict is not None and verdict.result is Result.PASS:
         verdict = None  # the rules have the first word
     found = plan(rollout, view, sight.limits, now, called_off=called_off, gate=verdict)
-    if _asks_back(sight, remembered):
+    wish = _asks_back(sight, remembered)
+    if wish is not None and called_off:
         found = replace(found, rollout=_failing(found.rollout))
-        wish = sight.wishes.rollback
-        remembered = replace(remembered, rolled_back_at=wish.at if wish is not None else None)
+        remembered = replace(remembered, rolled_back_at=wish.at)
+    if rollout.soaking and found.rollout.phase is Phase.PROMOTING:
+        found = replace(found, rollout=replace(found.rollout, failed_share=measured.failed_share))
     if found.ended is not None:
-        return _ended(sight, remembered, found, measured, now)
+        return _ended(sight, remembered, found, now)
     new = sum(pod.new for pod in view.pods)
     pods = new if found.rollout.phase in (Phase.STARTING, Phase.CANARY, Phase.SOAKING) else remembered.canary_pods
     after = replace(remembered, rollout=found.rollout, canary_pods=pods or None)
@@ -295,7 +315,7 @@ def _failing(rollout: Rollout) -> Rollout:
     return replace(rollout, ending=Ending.FAILED) if rollout.phase is Phase.ROLLING_BACK else rollout
 
 
-def _ended(sight: Sight, remembered: Remembered, found: Plan, measured: Measured, now: float) -> Turn:
+def _ended(sight: Sight, remembered: Remembered, found: Plan, now: float) -> Turn:
     """Remember how a roll-out ended."""
     rollout, level = found.rollout, sight.level.name if sight.level is not None else None
     over = replace(remembered, rollout=None, canary_pods=None)
@@ -304,7 +324,8 @@ def _ended(sight: Sight, remembered: Remembered, found: Plan, measured: Measured
     watch = over.watch
     match found.ended:
         case Ending.PROMOTED:
-            watch = _watch(sight, rollout, measured.failed_share, now)
+            watch = _watch(sight, rollout, now)
+            over = replace(over, previous_level=None if rollout.kind is Kind.RETREAT else rollout.back_to)
         case Ending.FAILED | Ending.UNDONE:
             failed = FailedChange(rollout.level, rollout.key, found.words)
             state = memory.rolled_back(sight.policy, state, failed, level, now)
@@ -341,8 +362,8 @@ def _taken_back(sight: Sight, rollout: Rollout, words: str, level: str | None) -
     return Decision(action, level, f"{rollout.level} is taken back to {level}: {words}")
 
 
-def _watch(sight: Sight, rollout: Rollout, failed_share: float, now: float) -> Watch | None:
+def _watch(sight: Sight, rollout: Rollout, now: float) -> Watch | None:
     seconds = sight.spec.rollout.watch_seconds
     if rollout.kind is Kind.RETREAT or seconds == 0:
         return None
-    return Watch(rollout.level, rollout.back_to, rollout.key, now, now + seconds, failed_share)
+    return Watch(rollout.level, rollout.back_to, rollout.key, now, now + seconds, rollout.failed_share)

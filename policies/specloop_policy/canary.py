@@ -161,6 +161,8 @@ class Rollout:
     """What it will have been once it is rolled back."""
     reason: str = ""
     """Why it is promoted or rolled back."""
+    failed_share: float = 0.0
+    """Share of requests that failed beside the canary when it passed: what the level before had."""
 
     @property
     def soaking(self) -> bool:
@@ -282,44 +284,51 @@ def _event(
         return Event.CHANGED, "the target's pod template was changed meanwhile"
     if rollout.kind is not Kind.RETREAT and called_off:
         return Event.CANCELLED, called_off
-    return _failing(rollout, view, limits, now, gate) or _forward(rollout, view, gate)
+    # A verdict that comes with the deadline counts, and so does a pod that is ready by then.
+    return _broken(rollout, view) or _forward(rollout, view, gate) or _overdue(rollout, view, limits, now, gate)
 
 
-def _failing(rollout: Rollout, view: View, limits: Limits, now: float, gate: GateVerdict | None) -> Found:
+def _broken(rollout: Rollout, view: View) -> Found:
     broken = next((pod for pod in view.pods if pod.new and pod.broken), None)
-    if broken is not None and rollout.kind is not Kind.RETREAT:
-        return Event.BROKEN, f"pod {broken.name} fails: {broken.broken}"
+    if broken is None or rollout.kind is Kind.RETREAT:
+        return None
+    return Event.BROKEN, f"pod {broken.name} fails: {broken.broken}"
+
+
+def _overdue(rollout: Rollout, view: View, limits: Limits, now: float, gate: GateVerdict | None) -> Found:
     since, limit = _clock(rollout, view, limits)
     if now - since < limit:
         return None
+    ready = sum(pod.new and pod.ready_since is not None for pod in view.pods)
+    progress = f"no progress within {limit:.0f} s: {ready} pods are ready at {rollout.level}"
     if rollout.kind is Kind.RETREAT:
-        ready = sum(pod.new and pod.ready_since is not None for pod in view.pods)
-        return Event.STRANDED, f"no progress within {limit:.0f} s: {ready} pods are ready at {rollout.level}"
+        return Event.STRANDED, progress
     pending = next((pod for pod in view.pods if pod.new and pod.pending), None)
     if pending is not None:
         return Event.UNSCHEDULED, f"pod {pending.name} could not be scheduled within {limit:.0f} s: {pending.pending}"
     if rollout.soaking:
         open_points = f": {gate.reason}" if gate is not None else ""
         return Event.UNSURE, f"no verdict within {limit:.0f} s of soaking{open_points}"
-    ready = sum(pod.new and pod.ready_since is not None for pod in view.pods)
-    return Event.OVERDUE, f"no progress within {limit:.0f} s: {ready} pods are ready at {rollout.level}"
+    return Event.OVERDUE, progress
+
+
+def soak_deadline(rollout: Rollout, limits: Limits) -> float:
+    """Until when a verdict on a canary that soaks must be there, seconds since the epoch."""
+    least = limits.warmup_seconds + limits.soak_seconds
+    return rollout.since + max(limits.progress_deadline_seconds, least)
 
 
 def _clock(rollout: Rollout, view: View, limits: Limits) -> tuple[float, float]:
     """Since when the present phase is waited for, and how long it may take; a pod that becomes ready is progress."""
     if rollout.soaking:
-        least = limits.warmup_seconds + limits.soak_seconds
-        return rollout.since, max(limits.progress_deadline_seconds, least) if _has_end(rollout) else float("inf")
+        # How long a probe may take is the rules' to say.
+        end = float("inf") if rollout.kind is Kind.PROBE else soak_deadline(rollout, limits)
+        return rollout.since, end - rollout.since
     if rollout.phase in (Phase.STARTING, Phase.CANARY):
         return rollout.started_at, limits.progress_deadline_seconds
     new = rollout.phase is Phase.PROMOTING
     progress = [pod.ready_since for pod in view.pods if pod.new is new and pod.ready_since is not None]
     return max((rollout.since, *progress)), limits.progress_deadline_seconds
-
-
-def _has_end(rollout: Rollout) -> bool:
-    """Whether soaking has a deadline of ours: a probe's is the rules'."""
-    return rollout.kind is not Kind.PROBE
 
 
 def _forward(rollout: Rollout, view: View, gate: GateVerdict | None) -> Found:

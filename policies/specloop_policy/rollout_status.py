@@ -28,6 +28,9 @@ class RolloutMemory(Report):
     written: bool = Field(description="Whether the pod template said the level once.")
     ending: Ending | None = Field(default=None, description="What it will have been once it is rolled back.")
     reason: Text = Field(description="Why it is promoted or rolled back.")
+    failed_share_percent: Annotated[int, Field(ge=0, le=100)] = Field(
+        description="Failed requests beside the canary when it passed, rounded up."
+    )
     canary_pods: Pods | None = Field(default=None, description="Size of the canary; absent before it is known.")
 
 
@@ -58,6 +61,7 @@ def to_rollout_memory(rollout: Rollout, canary_pods: int | None) -> RolloutMemor
         written=rollout.written,
         ending=rollout.ending,
         reason=rollout.reason[:4096],
+        failed_share_percent=_percent(rollout.failed_share),
         canary_pods=canary_pods,
     )
 
@@ -76,19 +80,19 @@ def to_rollout(memory: RolloutMemory) -> Rollout:
         memory.written,
         memory.ending,
         memory.reason,
+        memory.failed_share_percent / 100.0,
     )
 
 
 def to_watch_memory(watch: Watch) -> WatchMemory:
-    """A watch as it is stored; shares are whole percent there."""
-    share = min(100, ceil(100.0 * watch.failed_share))
+    """A watch as it is stored."""
     return WatchMemory(
         level=watch.level,
         back_to=watch.back_to,
         key=watch.key,
         since=as_time(watch.since),
         until=as_time(watch.until),
-        failed_share_percent=share,
+        failed_share_percent=_percent(watch.failed_share),
     )
 
 
@@ -96,3 +100,8 @@ def to_watch(memory: WatchMemory) -> Watch:
     """The watch that was stored."""
     share = memory.failed_share_percent / 100.0
     return Watch(memory.level, memory.back_to, memory.key, memory.since.timestamp(), memory.until.timestamp(), share)
+
+
+def _percent(share: float) -> int:
+    """A share in whole percent, rounded up; what was rounded before stays as it is."""
+    return min(100, ceil(round(100.0 * share, 6)))

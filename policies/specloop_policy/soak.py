@@ -7,7 +7,6 @@ by luck costs no more than a roll-out, and harm must not wait.
 
 from collections.abc import Callable
 
-from specloop_policy.canary import Limits
 from specloop_policy.gate import Evidence, GateVerdict, Result, judge_gate
 from specloop_policy.model import Gate
 
@@ -16,13 +15,21 @@ EvidenceUntil = Callable[[float], Evidence]
 
 
 def judge_soak(
-    until: EvidenceUntil, gate: Gate, min_requests: int, limits: Limits, since: float, now: float, *, speed: bool
+    until: EvidenceUntil,
+    gate: Gate,
+    min_requests: int,
+    soak_seconds: float,
+    since: float,
+    deadline: float,
+    now: float,
+    *,
+    speed: bool,
 ) -> GateVerdict:
     """The verdict at `now` on a canary that is measured `since` then; PASS at a look, FAIL at any time."""
     verdict = judge_gate(until(now), gate, min_requests, speed=speed)
     if verdict.result is Result.FAIL:
         return verdict
-    look = last_look(limits, since, now)
+    look = last_look(soak_seconds, since, deadline, now)
     if look is not None:
         judged = judge_gate(until(look), gate, min_requests, speed=speed)
         if judged.result is Result.PASS:
@@ -30,14 +37,13 @@ def judge_soak(
     return GateVerdict(Result.INCONCLUSIVE, verdict.reason, verdict.comparisons)
 
 
-def last_look(limits: Limits, since: float, now: float) -> float | None:
+def last_look(soak_seconds: float, since: float, deadline: float, now: float) -> float | None:
     """The latest time, up to `now`, at which the canary may pass; None before the soak is over."""
-    deadline = since + max(limits.soak_seconds, limits.progress_deadline_seconds - limits.warmup_seconds)
-    if now >= deadline:
+    if now >= max(deadline, since + soak_seconds):
         return now
-    span = max(limits.soak_seconds, 1.0)
-    if now < since + limits.soak_seconds:
+    if now < since + soak_seconds:
         return None
+    span = max(soak_seconds, 1.0)
     while since + 2.0 * span <= now:
         span *= 2.0
     return min(now, since + span)

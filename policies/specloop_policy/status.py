@@ -151,6 +151,9 @@ class Memory(Report):
     written_level: Name | None = Field(
         default=None, description="The level that the operator last wrote to the target; absent: it wrote none."
     )
+    previous_level: Name | None = Field(
+        default=None, description="The level before the last promoted change, for whoever asks to go back there."
+    )
     reverted: Text | None = Field(
         default=None, description="Who set another level than the operator; held until the policy changes."
     )

@@ -9,6 +9,7 @@ from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.environment import Object
 from tests.support.cluster.operator import Operator
 from tests.support.cluster.policies import Followed, asked_for, follow, until_ticks
+from tests.support.cluster.traffic import PROSE
 from tests.support.cluster.workloads import ANNOTATION, bound, container, drafts, workload
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -70,3 +71,153 @@ def test_a_canary_that_does_not_come_up_is_rolled_back(cluster: Cluster, fault: 
         held = cluster.get("Deployment", "llama")["metadata"]["generation"]
         until_ticks(cluster, operator)
         assert cluster.get("Deployment", "llama")["metadata"]["generation"] == held
+
+
+def test_a_canary_that_no_gpu_is_left_for_is_rolled_back_with_the_words_of_the_scheduler(cluster: Cluster) -> None:
+    """That is no fault of the level: it may be tried again, after a gap."""
+    served(cluster, replicas=2, gpus=4)
+    old_pods = lives(cluster)
+    with Operator(cluster):
+        chat = follow(cluster, asked_for("k3", "llama", rollout=SHORT))
+        said = rolled_back(cluster, chat)
+        assert "could not be scheduled within 6 s" in said
+        assert "Insufficient nvidia.com/gpu" in said
+        assert lives(cluster) == old_pods
+        [quarantined] = chat.memory["quarantine"]
+        assert (quarantined["level"], "until" in quarantined) == ("k3", True)
+
+
+def flags(cluster: Cluster, pod: str) -> int:
+    """The K on the command line of the process that runs now."""
+    [flag] = [word for word in cluster.kubelet.command_line(pod) if word.startswith("--speculative-config=")]
+    k: int = json.loads(flag.partition("=")[2])["num_speculative_tokens"]
+    return k
+
+
+def test_an_old_pod_that_is_killed_beside_a_canary_comes_back_as_it_was_and_the_roll_out_goes_on(
+    cluster: Cluster,
+) -> None:
+    """Its setting travels with its own template, not with the workload's latest."""
+    served(cluster)
+    old_pods = lives(cluster)
+    killed = min(old_pods)
+    with Operator(cluster), cluster.traffic("app=llama", PROSE):
+        chat = follow(cluster, asked_for("k3", "llama"))
+        chat.until_phase("Soaking")
+        cluster.kubelet.kill(killed)
+        cluster.until(lambda: ready_again(cluster, killed), "ready again")
+        assert flags(cluster, killed) == 5
+        assert chat.phase == "Soaking"
+        chat.until_level("k3")
+    assert chat.condition("Progressing")["reason"] == "Promoted"
+    assert {flags(cluster, name) for name in lives(cluster)} == {3}
+    assert not lives(cluster).keys() & old_pods.keys()
+
+
+def ready_again(cluster: Cluster, pod: str) -> bool:
+    """Whether a pod serves after one restart."""
+    [status] = cluster.get("Pod", pod)["status"]["containerStatuses"]
+    return bool(status["ready"] and status["restartCount"] == 1)
+
+
+LONG: Object = {"soakSeconds": 600, "progressDeadlineSeconds": 900}
+"""A soak during which a test may do something."""
+
+
+def test_an_image_that_is_changed_beside_a_canary_stays_and_the_level_goes_back(cluster: Cluster) -> None:
+    """Whoever brings a new image means all pods: what was compared is gone."""
+    served(cluster)
+    with Operator(cluster):
+        chat = follow(cluster, asked_for("k3", "llama", rollout=LONG))
+        chat.until_phase("Soaking")
+        newer = "specloop.test/simulated-vllm:0.32.1"
+        cluster.kubectl("set", "image", "deployment/llama", f"vllm={newer}")
+        said = chat.until_condition("Progressing", "Cancelled")["message"]
+        assert "the target's pod template was changed meanwhile" in said
+        cluster.until_rolled_out("llama")
+        assert {one["spec"]["containers"][0]["image"] for one in cluster.objects("Pod", "app=llama")} == {newer}
+        assert {flags(cluster, name) for name in lives(cluster)} == {5}
+        assert "quarantine" not in chat.memory or not chat.memory["quarantine"]
+
+
+def test_a_workload_that_is_scaled_up_beside_a_canary_is_promoted_with_all_its_pods(cluster: Cluster) -> None:
+    """`replicas` is the person's: nothing that the operator applies speaks of it."""
+    served(cluster)
+    with Operator(cluster), cluster.traffic("app=llama", PROSE):
+        chat = follow(cluster, asked_for("k3", "llama", rollout={"soakSeconds": 10}))
+        chat.until_phase("Soaking")
+        cluster.kubectl("scale", "deployment/llama", "--replicas=4")
+        chat.until_level("k3")
+        assert chat.condition("Progressing")["reason"] == "Promoted"
+        cluster.until_rolled_out("llama")
+    assert len(lives(cluster)) == 4
+    assert {flags(cluster, name) for name in lives(cluster)} == {3}
+    [ours] = [one for one in managers(cluster) if one["manager"] == "specloop"]
+    assert "f:replicas" not in ours["fieldsV1"]["f:spec"]
+
+
+def managers(cluster: Cluster) -> list[Object]:
+    """Who owns which fields of the workload."""
+    found: list[Object] = cluster.get("Deployment", "llama")["metadata"]["managedFields"]
+    return found
+
+
+def test_a_target_that_is_deleted_beside_a_canary_is_waited_for_and_governed_anew(cluster: Cluster) -> None:
+    """The one of the same name that comes later is another: nothing of the old roll-out is carried on."""
+    served(cluster)
+    with Operator(cluster) as operator:
+        chat = follow(cluster, asked_for("k3", "llama", rollout=LONG))
+        chat.until_phase("Soaking")
+        cluster.delete("Deployment", "llama")
+        chat.until_condition("TargetResolved", "TargetNotFound")
+        assert chat.phase is None
+        until_ticks(cluster, operator)
+        served(cluster)
+        chat.until_phase("Soaking")
+        assert cluster.get("Deployment", "llama")["spec"]["paused"]
+        assert len(lives(cluster)) == 3
+
+
+def test_a_target_that_somebody_else_paused_is_left_alone_until_it_is_let_go(cluster: Cluster) -> None:
+    """The operator says so, and writes nothing."""
+    served(cluster)
+    cluster.kubectl("rollout", "pause", "deployment/llama")
+    with Operator(cluster) as operator:
+        chat = follow(cluster, asked_for("k3", "llama", rollout=LONG))
+        said = chat.until_condition("Progressing", "TargetPaused")["message"]
+        assert said == "somebody else holds the roll-out of Deployment llama"
+        until_ticks(cluster, operator)
+        assert "specloop" not in {one["manager"] for one in managers(cluster)}
+        cluster.kubectl("rollout", "resume", "deployment/llama")
+        chat.until_phase("Soaking")
+
+
+def test_a_soak_that_is_edited_under_way_counts_as_it_is_then(cluster: Cluster) -> None:
+    """The roll-out goes on; only what it rolls out must stay the same."""
+    served(cluster)
+    with Operator(cluster), cluster.traffic("app=llama", PROSE):
+        chat = follow(cluster, asked_for("k3", "llama", rollout=LONG))
+        chat.until_phase("Soaking")
+        cluster.patch("SpecPolicy", "chat", {"spec": {"rollout": {"soakSeconds": 5}}})
+        chat.until_level("k3")
+        assert chat.condition("Progressing")["reason"] == "Promoted"
+
+
+def test_a_level_that_is_edited_under_way_is_taken_back(cluster: Cluster) -> None:
+    """What would be promoted is not what the policy says any more; the new one is tried from the start."""
+    served(cluster)
+    levels = [{"name": "most", "drafter": "small", "tokens": 5}, {"name": "less", "drafter": "small", "tokens": 3}]
+    last = {"name": "disabled"}
+    small = {"name": "small", "method": "draft_model", "model": "small"}
+    with Operator(cluster):
+        asked = asked_for("less", "llama", rollout=LONG, drafters=[small], levels=[*levels, last])
+        chat = follow(cluster, asked)
+        chat.until_phase("Soaking")
+        edited = [levels[0], {**levels[1], "tokens": 2}, last]
+        cluster.patch("SpecPolicy", "chat", {"spec": {"levels": edited}})
+
+        def tried() -> bool:
+            return 2 in {flags(cluster, name) for name in lives(cluster)}
+
+        cluster.until(tried, "a canary with K = 2", 120)
+        assert [one[2] for one in chat.decisions] == ["less", "most", "less"]

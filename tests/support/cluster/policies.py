@@ -121,3 +121,27 @@ def until_ticks(cluster: Cluster, operator: Operator, more: int = 3) -> None:
     """Wait until the operator has looked so many more times."""
     wanted = ticks(operator) + more
     cluster.until(lambda: ticks(operator) >= wanted, f"{more} ticks more")
+
+
+def windows(operator: Operator) -> int:
+    """How many windows of pods this life of the operator has measured."""
+    page = operator.get("/metrics").text
+    counted = re.findall(r'^specloop_window_outcomes_total\{.*outcome="Measured".*\} (\S+)', page, re.MULTILINE)
+    return round(sum(map(float, counted)))
+
+
+def until_windows(cluster: Cluster, operator: Operator, more: int = 8) -> None:
+    """Wait until the operator has measured so many more windows, over all pods."""
+    wanted = windows(operator) + more
+    cluster.until(lambda: windows(operator) >= wanted, f"{more} windows more")
+
+
+def lives(cluster: Cluster, app: str) -> dict[str, tuple[str, int]]:
+    """Pods of a workload that are not on their way out: the start of their process, and how often it was restarted."""
+    found = {}
+    for pod in cluster.objects("Pod", f"app={app}"):
+        running = [one["state"].get("running") for one in pod["status"].get("containerStatuses", ())]
+        if "deletionTimestamp" not in pod["metadata"] and running and running[0]:
+            [container] = pod["status"]["containerStatuses"]
+            found[pod["metadata"]["name"]] = running[0]["startedAt"], container["restartCount"]
+    return found

@@ -170,7 +170,7 @@ def scripts(draw: st.DrawFn) -> Object:
     quoting, gap = draw(QUOTING), draw(st.sampled_from((" ", " \\\n  ")))
     words = [*draw(PLAIN), *draw(flags(("two", "one", "dotted"))), *draw(PLAIN)]
     first = draw(st.sampled_from(("", "exec ", "A=1 ", "cd / && ", "true; ")))
-    text = first + gap.join(["vllm serve", TARGET, *map(quoting, words)]) + draw(st.sampled_from(("", "\n", " # it's")))
+    text = first + gap.join(["vllm serve", TARGET, *map(quoting, words)]) + draw(st.sampled_from(("", "\n", " # it's", " 2>&1", ">log")))
     shell = draw(st.sampled_from(("sh", "bash")))
     return template(EXPORTER, container([shell, "-c", text]), annotations=draw(ANNOTATIONS))
 

@@ -4,6 +4,7 @@ import copy
 from typing import Any
 
 from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from specloop_engine.command_line import read
 from specloop_operator.binding import Binding, BindingError, Place, bind, rest_of
@@ -89,3 +90,13 @@ def test_from_one_written_level_every_other_is_reached(whole: Object) -> None:
         made = applied(made, bind(made).patch(level))
         assert bind(made).level(LADDER) == level
         assert rest_of(made, bind(made)) == rest_of(whole, bind(whole))
+
+
+@given(scripts(), st.sampled_from(("export X=1; ", "export X=2; ")))
+@settings(deadline=None, max_examples=50)
+def test_a_change_beside_the_setting_is_noticed_also_in_a_script(whole: Object, first: str) -> None:
+    """Putting the old script back would undo what somebody changed in it meanwhile."""
+    changed = copy.deepcopy(whole)
+    command = changed["spec"]["containers"][1]["command"]
+    command[2] = first + command[2]
+    assert rest_of(changed, bind(changed)) != rest_of(whole, bind(whole))

@@ -1,0 +1,1 @@
+"""How a level is rolled out over the pods of a workload: the figures, the verdicts, the plan."""
