@@ -11,6 +11,7 @@ import os
 import re
 import resource
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ class Cost:
     queries: int
     samples: int
     megabytes: float
-    """Of the answers, once they are unpacked."""
+    """Of the answers, once they are unpacked; 0 where nobody counted."""
     sentMegabytes: float  # noqa: N815
     seconds: float
     cpuSeconds: float  # noqa: N815
@@ -88,12 +89,13 @@ def export(port: int) -> None:
     heads = [line.rpartition(" ")[0] for line in series()]
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while head := await reader.readuntil(b"\r\n\r\n"):
-            value = int(head.split(b"/", 2)[1]) + int(time.time())
-            body = "".join(f"{one} {value}\n" for one in heads).encode()
-            writer.write(
-                b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n" % len(body) + body
-            )
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                pod = int((await reader.readuntil(b"\r\n\r\n")).split(b"/", 2)[1])
+                body = "".join(f"{one} {pod + int(time.time())}\n" for one in heads).encode()
+                head = f"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n\r\n"
+                writer.write(head.encode() + body)
+        writer.close()
 
     async def run() -> None:
         async with await asyncio.start_server(serve, "127.0.0.1", port) as server:
@@ -108,15 +110,16 @@ def scraped(folder: Path, pods: int) -> Iterator[tuple[str, int]]:
     program = shutil.which("prometheus")
     if program is None:
         sys.exit("benchmarks/sources.py: no prometheus: install the package of this name")
-    exporter = CONTEXT.Process(target=export, args=(9871,), daemon=True)
+    port, own = free_port(), free_port()
+    exporter = CONTEXT.Process(target=export, args=(port,), daemon=True)
     exporter.start()
-    (folder / "prometheus.yml").write_text(json.dumps(configuration(pods)))
+    (folder / "prometheus.yml").write_text(json.dumps(configuration(pods, port)))
     flags = [f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
-    command = [program, *flags, "--web.listen-address=127.0.0.1:9872"]
+    command = [program, *flags, f"--web.listen-address=127.0.0.1:{own}"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         time.sleep(3.0 * INTERVAL_SECONDS)
-        yield "http://127.0.0.1:9872", process.pid
+        yield f"http://127.0.0.1:{own}", process.pid
     finally:
         process.kill()
         process.wait()
@@ -124,11 +127,11 @@ def scraped(folder: Path, pods: int) -> Iterator[tuple[str, int]]:
         exporter.join()
 
 
-def configuration(pods: int) -> dict[str, Any]:
+def configuration(pods: int, port: int) -> dict[str, Any]:
     """Targets with the labels that a PodMonitor of the Prometheus operator gives them."""
     targets = [
         {
-            "targets": ["127.0.0.1:9871"],
+            "targets": [f"127.0.0.1:{port}"],
             "labels": {
                 "__metrics_path__": f"/{pod}/metrics",
                 "namespace": f"team-{pod % 40}",
@@ -147,6 +150,14 @@ def configuration(pods: int) -> dict[str, Any]:
 def pod_name(pod: int) -> str:
     """As a Deployment calls it."""
     return f"llama-70b-{pod // PODS_A_POLICY:03d}-7c9d8f5b6d-{pod:05d}"
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
 
 
 class Client:
@@ -172,6 +183,11 @@ class Client:
 def ranges(client: Client, settings: PrometheusSettings, pods: int) -> int:
     """One raw range of all series."""
     return len(Pages(settings).samples(Answer(client.ask(f"{settings.selector}[{INTERVAL_SECONDS}s]"))))
+
+
+def half_ranges(client: Client, settings: PrometheusSettings, pods: int) -> int:
+    """What is new where policies look twice between two scrapes; a pair of instants is what it always is."""
+    return len(Pages(settings).samples(Answer(client.ask(f"{settings.selector}[{500 * INTERVAL_SECONDS}ms]"))))
 
 
 def pairs(client: Client, settings: PrometheusSettings, pods: int) -> int:
@@ -226,6 +242,7 @@ class Counted(Prometheus):
 
 WAYS: dict[str, Callable[[Client, PrometheusSettings, int], int]] = {
     "range": ranges,
+    "halfRange": half_ranges,
     "pair": pairs,
     "byPolicy": by_policy,
     "hub": hub,

@@ -26,6 +26,8 @@ from specloop_policy.ladder import Ladder, Level
 ANNOTATION_FIELD = re.compile(r"metadata\.annotations\['([^']+)'\]")
 """How a variable names the annotation that fills it."""
 
+ENGINE_IMAGE = re.compile(r"vllm|llama", re.IGNORECASE)
+
 Template = Mapping[str, Any]
 """A pod template as Kubernetes says it, or a pod: both have metadata and spec."""
 
@@ -116,7 +118,8 @@ class Binding:
 def bind(template: Template, container: str | None = None, engine: Engine = Engine.AUTO) -> Binding:
     """Find the engine's container and read its command; BindingError where that is not sure.
 
-    Without a name it is the one container that runs an engine.
+    Without a name it is the one container that runs an engine.  Beside others it must say so, by its command or by its
+    image: a sidecar with nothing but flags looks like an engine as well.
     """
     containers = template["spec"]["containers"]
     if container is not None:
@@ -128,15 +131,24 @@ def bind(template: Template, container: str | None = None, engine: Engine = Engi
     found, refusals = [], []
     for one in containers:
         try:
-            found.append(_bind(template, one, engine))
+            binding = _bind(template, one, engine)
         except BindingError as error:
             refusals.append(f"{one['name']}: {error}")
+            continue
+        if len(containers) == 1 or _says_engine(binding):
+            found.append(binding)
+        else:
+            refusals.append(f"{one['name']}: neither command nor image names an engine; if it is one, set containerName")
     if len(found) == 1:
         return found[0]
     if found:
         names = ", ".join(one.container for one in found)
         raise BindingError(f"several containers run an engine ({names}); name one as containerName")
     raise BindingError("; ".join(refusals))
+
+
+def _says_engine(binding: Binding) -> bool:
+    return binding.line.source.program is not None or ENGINE_IMAGE.search(binding.image) is not None
 
 
 def rest_of(template: Template, binding: Binding) -> str:
@@ -192,10 +204,11 @@ def _variable(line: CommandLine) -> str | None:
 
 
 def _annotation_variables(container: Mapping[str, Any]) -> dict[str, str]:
-    """Variables of a container that an annotation of the pod fills, with that annotation."""
+    """Variables of a container that an annotation of the pod fills, with that annotation; of two the last one counts."""
     found = {}
     for one in container.get("env") or ():
         path = ((one.get("valueFrom") or {}).get("fieldRef") or {}).get("fieldPath") or ""
+        found.pop(one["name"], None)
         if named := ANNOTATION_FIELD.fullmatch(path):
             found[one["name"]] = named[1]
     return found
@@ -209,7 +222,9 @@ def _environment(
     for one in container.get("env") or ():
         if one["name"] in filled:
             known[one["name"]] = annotations.get(filled[one["name"]], "")
-        elif "valueFrom" not in one:
+        elif "valueFrom" in one:
+            known.pop(one["name"], None)
+        else:
             known[one["name"]] = _expanded(one.get("value") or "", known)
     return known
 

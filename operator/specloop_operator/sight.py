@@ -124,17 +124,17 @@ def see(body: Body, store: Store, derived: Ladder | None) -> Sight:
     """Look at everything; `derived` is the ladder that was derived before.  Raises Blind."""
     spec, wishes = parse(body)
     target = find_target(body, store)
-
-    def bound(template: Body) -> Binding:
-        return bind(template, spec.container_name, spec.engine)
-
     try:
-        binding = bound(target.template)
+        binding = bind(target.template, spec.container_name, spec.engine)
     except BindingError as error:
         raise Blind(ConditionReason.UNSUPPORTED_COMMAND, f"{target.kind.name} {target.name}: {error}") from error
     policy = _policy(body["metadata"]["name"], spec, wishes, binding, derived)
     keys, refused = _levels(policy.ladder, binding)
     generation = int(body["metadata"].get("generation") or 0)
+
+    def bound(pod: Body) -> Binding:
+        return bind(pod, binding.container, spec.engine)  # by name: a webhook may have put sidecars beside it
+
     pods = tuple([_pod(one, bound, policy.ladder) for one in store.pods_of(target)])
     return Sight(spec, wishes, generation, target, binding, policy, pods, keys, refused)
 

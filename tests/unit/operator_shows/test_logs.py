@@ -176,7 +176,7 @@ def test_lines_of_kopf_about_an_object_carry_it_and_none_of_kopfs_own_fields(log
     """Its settings are no business of a log."""
     log.configure("json")
     extra = {"k8s_ref": POD, "k8s_skip": True, "settings": object()}
-    logging.getLogger("kopf.objects").info("Handler 'pods' succeeded.", extra=extra)
+    logging.getLogger("kopf.objects").warning("Handler 'pods' failed.", extra=extra)
     (record,) = log.records
     assert record["object"] == POD
     assert set(record) == {"time", "level", "logger", "message", "object"}

@@ -4,15 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from specloop_policy.canary import Limits
 from specloop_policy.gate import Evidence, GateVerdict, Result
 from specloop_policy.model import Gate
 from specloop_policy.soak import judge_soak, last_look
 from tests.unit.rollout_workload.services import against, blocks
 
-LIMITS = Limits(soak_seconds=300.0, progress_deadline_seconds=1800.0, warmup_seconds=60.0)
-"""The schema's defaults: a soak of five minutes, half an hour for all, of which a minute warms up."""
-SINCE = 1000.0
+SOAK, SINCE = 300.0, 1000.0
+DEADLINE = SINCE + 1740.0
+"""The schema's defaults: a soak of five minutes, and half an hour for all, of which a minute has warmed up."""
 
 GOOD, SLOW, THIN = against(blocks()), against(blocks(decode_seconds=200.0)), against(blocks(1))
 """Blocks that pass, that surely fail, and that are too few to say anything."""
@@ -35,27 +34,25 @@ GOOD, SLOW, THIN = against(blocks()), against(blocks(decode_seconds=200.0)), aga
 )
 def test_the_looks_are_the_soak_doubled_again_and_again_and_the_deadline(after: float, look: float | None) -> None:
     """300, 600 and 1,200 s after measuring began; 1800 - 60 = 1740 s are left to the deadline, and then any time."""
-    found = last_look(LIMITS, SINCE, SINCE + after)
+    found = last_look(SOAK, SINCE, DEADLINE, SINCE + after)
     assert found == (None if look is None else SINCE + look)
 
 
-def test_a_soak_longer_than_the_deadline_is_judged_at_its_own_end() -> None:
-    """The soak is what was asked for; the deadline is put off."""
-    limits = Limits(soak_seconds=3600.0, progress_deadline_seconds=1800.0, warmup_seconds=60.0)
-    assert last_look(limits, SINCE, SINCE + 3599.0) is None
-    assert last_look(limits, SINCE, SINCE + 3600.0) == SINCE + 3600.0
+def test_a_soak_that_begins_too_late_for_the_deadline_is_judged_at_its_own_end() -> None:
+    """Measuring began 100 s before the deadline: the soak is what was asked for, and no figure is judged before."""
+    assert last_look(SOAK, SINCE, SINCE + 100.0, SINCE + 299.0) is None
+    assert last_look(SOAK, SINCE, SINCE + 100.0, SINCE + 300.0) == SINCE + 300.0
 
 
 def test_without_a_soak_every_doubled_second_is_a_look() -> None:
     """A soak of 0 s counts as one of 1 s, or nothing could be doubled."""
-    limits = Limits(soak_seconds=0.0, progress_deadline_seconds=1800.0)
-    assert last_look(limits, SINCE, SINCE + 1.0) == SINCE + 1.0
-    assert last_look(limits, SINCE, SINCE + 700.0) == SINCE + 512.0
+    assert last_look(0.0, SINCE, DEADLINE, SINCE + 1.0) == SINCE + 1.0
+    assert last_look(0.0, SINCE, DEADLINE, SINCE + 700.0) == SINCE + 512.0
 
 
 def soaked(until: Callable[[float], Evidence], after: float) -> GateVerdict:
     """The verdict so long after measuring began."""
-    return judge_soak(until, Gate(), 60, LIMITS, SINCE, SINCE + after, speed=True)
+    return judge_soak(until, Gate(), 60, SOAK, SINCE, DEADLINE, SINCE + after, speed=True)
 
 
 def always(evidence: Evidence) -> Callable[[float], Evidence]:
