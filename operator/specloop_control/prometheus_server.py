@@ -335,11 +335,17 @@ def _cause(error: BaseException) -> str:
 
 
 def pull(
-    server: Server, selector: str, start: float, end: float, *, span: float | None = None
+    server: Server,
+    selector: str,
+    start: float,
+    end: float,
+    *,
+    span: float | None = None,
+    answer_values: int = ANSWER_VALUES,
 ) -> Iterator[tuple[float, Answer]]:
     """The values after `start` up to `end`, in as many answers as the server needs, each with where it ends.
 
-    `span` is how much is asked for at first; then as much as makes an answer of `ANSWER_VALUES`, or less where the
+    `span` is how much is asked for at first; then as much as makes an answer of `answer_values`, or less where the
     server refuses.
     """
     span = end - start if span is None else span
@@ -355,4 +361,4 @@ def pull(
             continue
         yield until, answer
         start = until
-        span = max(SHORTEST_SECONDS, min(most, span * min(MOST_GROWTH, ANSWER_VALUES / max(1, answer.values))))
+        span = max(SHORTEST_SECONDS, min(most, span * min(MOST_GROWTH, answer_values / max(1, answer.values))))

@@ -10,8 +10,8 @@ BindingError  the setting cannot be read or written for sure; trying again does 
 import hashlib
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -22,11 +22,17 @@ from specloop_engine.speculation import configuration_key, match
 from specloop_engine.words import CommandLineError, Edit
 from specloop_policy.engine import Engine
 from specloop_policy.ladder import Ladder, Level
+from specloop_policy.model import ClientFeature
 
 ANNOTATION_FIELD = re.compile(r"metadata\.annotations\['([^']+)'\]")
 """How a variable names the annotation that fills it."""
 
 ENGINE_IMAGE = re.compile(r"vllm|llama", re.IGNORECASE)
+
+FATAL = {Harm.NO_START: "would not start", Harm.OUTPUT: "would spoil answers"}
+"""Harms for which a level is never gone to, in words."""
+
+BLANKS = re.compile(r"[ \t]+(?=[<>])")
 
 Template = Mapping[str, Any]
 """A pod template as Kubernetes says it, or a pod: both have metadata and spec."""
@@ -60,26 +66,29 @@ class Binding:
         """The level that the template asks for; None where it is none of the ladder's."""
         return match(self.line.speculation, ladder)
 
-    def key(self, level: Level) -> str:
-        """Hash of a level's configuration and the image: what a failure is remembered by."""
-        return configuration_key(self.configured(level).config, self.image)
+    def key(self, level: Level, clients_send: Collection[ClientFeature] = ()) -> str:
+        """Hash of a level's configuration and the image: what a failure is remembered by.
 
-    def configured(self, level: Level) -> CommandLine:
-        """The command line at a level; BindingError where it cannot be written or is known not to start."""
+        BindingError where the level cannot be written, is known not to start, or to spoil what clients send.
+        """
+        line = self._configured(level)
+        start = replace(
+            start_of(line),
+            min_p_or_logit_bias=bool({ClientFeature.MIN_P, ClientFeature.LOGIT_BIAS} & set(clients_send)) or None,
+            grammar=ClientFeature.GRAMMAR in clients_send or None,
+        )
+        for found in known_failures(start):
+            if found.harm in FATAL:
+                raise BindingError(f"{level.name} {FATAL[found.harm]}: {found.message} ({found.mend})")
+        return configuration_key(line.config, self.image)
+
+    def _configured(self, level: Level) -> CommandLine:
+        """The command line at a level."""
         written = self._written(level)
         environment = {**(self.line.environment or {}), **written.variables}
-        again = read(
+        return read(
             written.command, written.args, engine=self.line.engine, version=self.line.version, environment=environment
         )
-        fatal = next((one for one in known_failures(start_of(again)) if one.harm is Harm.NO_START), None)
-        if fatal is not None:
-            raise BindingError(f"{level.name} would not start: {fatal.message} ({fatal.mend})")
-        return again
-
-    def harms(self, level: Level) -> tuple[str, ...]:
-        """What a level is known to do to answers, or not to do at all, in words."""
-        found = known_failures(start_of(self.configured(level)))
-        return tuple(f"{one.message} ({one.mend})" for one in found if one.harm is not Harm.NO_START)
 
     def patch(self, level: Level) -> dict[str, Any]:
         """The part of a template that says a level, for server-side apply."""
@@ -138,7 +147,7 @@ def bind(template: Template, container: str | None = None, engine: Engine = Engi
         if len(containers) == 1 or _says_engine(binding):
             found.append(binding)
         else:
-            refusals.append(f"{one['name']}: neither command nor image names an engine; if it is one, set containerName")
+            refusals.append(f"{one['name']}: neither command nor image names an engine; set containerName if it is one")
     if len(found) == 1:
         return found[0]
     if found:
@@ -169,6 +178,8 @@ def _without_setting(container: Mapping[str, Any], binding: Binding) -> dict[str
     setting = binding.line.setting
     places = [place for flag in (*setting.flags, *setting.companions) for place in flag.places]
     command, args = binding.line.source.edited(Edit(dict.fromkeys(places)))
+    if binding.line.source.in_script:  # an edit may have put a blank before a redirection
+        command, args = (tuple(BLANKS.sub("", item) for item in items) for items in (command, args))
     return {**container, "command": command, "args": args}
 
 
@@ -204,8 +215,8 @@ def _variable(line: CommandLine) -> str | None:
 
 
 def _annotation_variables(container: Mapping[str, Any]) -> dict[str, str]:
-    """Variables of a container that an annotation of the pod fills, with that annotation; of two the last one counts."""
-    found = {}
+    """Variables of a container that an annotation of the pod fills, with that annotation; the last of two counts."""
+    found: dict[str, str] = {}
     for one in container.get("env") or ():
         path = ((one.get("valueFrom") or {}).get("fieldRef") or {}).get("fieldPath") or ""
         found.pop(one["name"], None)

@@ -13,7 +13,7 @@ from specloop_operator.conditions import ConditionReason
 from specloop_operator.meter import Meter
 from specloop_operator.pods import Pod
 from specloop_operator.remembered import Remembered, recall
-from specloop_operator.sight import Blind, Sight, find_target, parse, see
+from specloop_operator.sight import Blind, Eye, Sight, find_target, parse, see
 from specloop_operator.slots import Slots
 from specloop_operator.sources import Collected, MetricSource, PodAddress
 from specloop_operator.status_report import MetricsReport, blind_status, seen_status
@@ -50,6 +50,7 @@ class Governor:
     def __init__(self, name: Name, world: World) -> None:
         self.name = name
         self._world = world
+        self._eye = Eye()
         self._remembered: Remembered | None = None
         self._generation = 0
         self._meter: Meter | None = None
@@ -67,7 +68,7 @@ class Governor:
         status = read_status(body)
         remembered = self._recalled(body, status)
         try:
-            sight = see(body, self._world.store, _derived(body, status))
+            sight = self._eye.see(body, self._world.store, _derived(body, status))
         except Blind as blind:
             await self._report_blind(body, status, blind, remembered, now)
             return

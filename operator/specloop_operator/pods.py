@@ -71,19 +71,19 @@ def read_pod(pod: Body, binding: Binding, level: str | None) -> Pod:
 
 def _broken(container: Body) -> str:
     """How a container fails for good: what it cannot be made from, or that it ended twice and is not ready."""
-    waiting = (container.get("state") or {}).get("waiting") or {}
+    state = container.get("state") or {}
+    waiting = state.get("waiting") or {}
     reason = str(waiting.get("reason") or "")
     if reason in ("CreateContainerConfigError", "CreateContainerError", "RunContainerError"):
         return f"{reason}: {_shortened(str(waiting.get('message') or ''))}"
-    restarts = int(container.get("restartCount") or 0)
     # A restart is counted when it happens: waiting after one restart means that it ended twice.
-    twice = restarts + (reason == "CrashLoopBackOff") >= 2
-    if container.get("ready") or not twice:
+    ended = int(container.get("restartCount") or 0) + (reason == "CrashLoopBackOff" or "terminated" in state)
+    if container.get("ready") or ended < 2:
         return ""
-    last = (container.get("lastState") or {}).get("terminated") or {}
+    last = state.get("terminated") or (container.get("lastState") or {}).get("terminated") or {}
     said = _shortened(str(last.get("message") or ""))
     code = f"exit code {last['exitCode']}" if "exitCode" in last else "no exit code is known"
-    return f"its container ended {restarts + 1} times ({code})" + (f": {said}" if said else "")
+    return f"its container ended {ended} times ({code})" + (f": {said}" if said else "")
 
 
 def _shortened(message: str) -> str:

@@ -4,9 +4,10 @@ Blind    something without which nothing can be decided is missing or cannot be 
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import is_
 from typing import Any
 
 from pydantic import ValidationError
@@ -20,8 +21,8 @@ from specloop_operator.workload import KINDS, Target
 from specloop_policy.annotations import AnnotationError, Rollback, is_suspended, read_override, read_rollback
 from specloop_policy.canary import Limits
 from specloop_policy.decision import FailedChange, Override
-from specloop_policy.ladder import Ladder, Level
-from specloop_policy.model import Mode, SpecPolicySpec
+from specloop_policy.ladder import MAX_TOKENS, Ladder, Level
+from specloop_policy.model import ClientFeature, Mode, SpecPolicySpec
 from specloop_policy.policy import Policy, PolicyError, resolve
 
 Body = Mapping[str, Any]
@@ -63,7 +64,7 @@ class Sight:
     @property
     def level(self) -> Level | None:
         """The level that the pod template asks for."""
-        return self.binding.level(self.policy.ladder)
+        return _level_of(self.binding, self.policy.ladder, self.spec)
 
     @cached_property
     def rest(self) -> str:
@@ -129,14 +130,38 @@ def see(body: Body, store: Store, derived: Ladder | None) -> Sight:
     except BindingError as error:
         raise Blind(ConditionReason.UNSUPPORTED_COMMAND, f"{target.kind.name} {target.name}: {error}") from error
     policy = _policy(body["metadata"]["name"], spec, wishes, binding, derived)
-    keys, refused = _levels(policy.ladder, binding)
+    keys, refused = _levels(policy.ladder, binding, spec.clients_send)
     generation = int(body["metadata"].get("generation") or 0)
 
     def bound(pod: Body) -> Binding:
         return bind(pod, binding.container, spec.engine)  # by name: a webhook may have put sidecars beside it
 
-    pods = tuple([_pod(one, bound, policy.ladder) for one in store.pods_of(target)])
+    pods = tuple([_pod(one, bound, policy.ladder, spec) for one in store.pods_of(target)])
     return Sight(spec, wishes, generation, target, binding, policy, pods, keys, refused)
+
+
+class Eye:
+    """Looks at one policy again and again, and reads nothing twice: objects in the store are replaced, never changed."""
+
+    def __init__(self) -> None:
+        self._objects: Sequence[Body] = ()
+        self._sight: Sight | None = None
+
+    def see(self, body: Body, store: Store, derived: Ladder | None) -> Sight:
+        """As the function `see`; the same sight as before where all it was made of is the same."""
+        objects = _objects(body, store)
+        if self._sight is None or len(objects) != len(self._objects) or not all(map(is_, objects, self._objects)):
+            self._sight = None
+            self._sight = see(body, store, derived)
+            self._objects = objects
+        return self._sight
+
+
+def _objects(body: Body, store: Store) -> Sequence[Body]:
+    """All that a sight is made of: the target's policies, the target and its pods; `derived` follows from the first."""
+    kind, name = target_of(body)
+    target = store.target(kind, name) if kind in KINDS else None
+    return (body, *store.governing(kind, name), *((target.body, *store.pods_of(target)) if target is not None else ()))
 
 
 def _policy(name: str, spec: SpecPolicySpec, wishes: Wishes, binding: Binding, derived: Ladder | None) -> Policy:
@@ -152,24 +177,35 @@ def _policy(name: str, spec: SpecPolicySpec, wishes: Wishes, binding: Binding, d
         raise Blind(ConditionReason.INVALID_SPEC, str(error)) from error
 
 
-def _levels(ladder: Ladder, binding: Binding) -> tuple[dict[str, str], tuple[FailedChange, ...]]:
+def _levels(
+    ladder: Ladder, binding: Binding, clients_send: Collection[ClientFeature]
+) -> tuple[dict[str, str], tuple[FailedChange, ...]]:
     """Keys of the levels that can be written, and the others with the reason."""
     keys, refused = {}, []
     for level in ladder.levels:
         try:
-            keys[level.name] = binding.key(level)
+            keys[level.name] = binding.key(level, clients_send)
         except BindingError as error:
             refused.append(FailedChange(level.name, "", str(error)))
     return keys, tuple(refused)
 
 
-def _pod(body: Body, bound: Bind, ladder: Ladder) -> Pod:
+def _level_of(binding: Binding, ladder: Ladder, spec: SpecPolicySpec) -> Level | None:
+    """The level of a setting; a K above what a derived ladder may have counts as its highest level."""
+    level, running = binding.level(ladder), running_drafter(binding.line.speculation)
+    if level is None and spec.levels is None and running is not None and running[1] > MAX_TOKENS:
+        top = ladder.levels[0]
+        return top if top.drafter == running[0] else None
+    return level
+
+
+def _pod(body: Body, bound: Bind, ladder: Ladder, spec: SpecPolicySpec) -> Pod:
     """A pod; one whose command cannot be read is at no level, and where it answers is not known."""
     try:
         binding = bound(body)
     except BindingError:
         return Pod(str(body["metadata"]["name"]), None, leaving=bool(body["metadata"].get("deletionTimestamp")))
-    level = binding.level(ladder)
+    level = _level_of(binding, ladder, spec)
     return read_pod(body, binding, None if level is None else level.name)
 
 

@@ -5,7 +5,7 @@ list leaves out is dropped once that list has come to its end.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,21 +41,26 @@ class Store:
 
     per_namespace: bool = False
     _objects: dict[str, dict[Name, _Kept]] = field(default_factory=lambda: defaultdict(dict))
+    _found_by: dict[Hashable, set[Name]] = field(default_factory=lambda: defaultdict(set))
+    """Policies by their target and pods by each of their labels, so that no tick goes through all of them."""
     _lists: dict[tuple[str, str], _List] = field(default_factory=dict)
 
     def put(self, resource: str, body: Body, now: float, *, listed: bool = False) -> bool:
         """Keep an object as it is now; False where it is older than what is kept already."""
         metadata = body["metadata"]
-        namespace = str(metadata["namespace"])
+        namespace, name = str(metadata["namespace"]), str(metadata["name"])
         if listed:
             scope = namespace if self.per_namespace else ""
             self._lists.setdefault((resource, scope), _List(now, now)).last = now
-        kept = self._objects[resource].get((namespace, metadata["name"]))
+        kept = self._objects[resource].get((namespace, name))
         if kept is not None:
             kept.seen = now
             if _is_older(body, kept.body):
                 return False
-        self._objects[resource][namespace, metadata["name"]] = _Kept(body, now)
+            self._remove(resource, (namespace, name))
+        self._objects[resource][namespace, name] = _Kept(body, now)
+        for key in _keys(resource, body):
+            self._found_by[key].add((namespace, name))
         return True
 
     def drop(self, resource: str, body: Body) -> None:
@@ -63,7 +68,7 @@ class Store:
         name = (str(body["metadata"]["namespace"]), str(body["metadata"]["name"]))
         kept = self._objects[resource].get(name)
         if kept is not None and kept.body["metadata"].get("uid") == body["metadata"].get("uid"):
-            del self._objects[resource][name]
+            self._remove(resource, name)
 
     def left_out(self, now: float) -> list[tuple[str, Body]]:
         """Drop what lists that have come to their end left out; the objects dropped."""
@@ -74,7 +79,7 @@ class Store:
             del self._lists[resource, scope]
             for name, kept in list(self._objects[resource].items()):
                 if scope in ("", name[0]) and kept.seen < found.began:
-                    del self._objects[resource][name]
+                    self._remove(resource, name)
                     dropped.append((resource, kept.body))
         return dropped
 
@@ -99,23 +104,37 @@ class Store:
 
     def pods_of(self, target: Target) -> list[Body]:
         """The pods of a workload, by name."""
-        found = [
-            kept.body
-            for (namespace, _), kept in self._objects[PODS].items()
-            if namespace == target.namespace and target.selects(kept.body["metadata"].get("labels") or {})
-        ]
-        return sorted(found, key=lambda body: str(body["metadata"]["name"]))
+        keys = [(target.namespace,), *((target.namespace, *label) for label in target.labels.items())]
+        fewest = min((self._found_by.get(key, set()) for key in keys), key=len)
+        pods = [self._objects[PODS][name].body for name in sorted(fewest)]
+        return [pod for pod in pods if target.selects(pod["metadata"].get("labels") or {})]
 
     def governing(self, kind: str, name: Name) -> list[Body]:
         """The policies that name a workload as their target, the oldest first."""
-        found = [body for body in self.policies() if target_of(body) == (kind, name)]
-        return sorted(found, key=_age)
+        found = self._found_by.get((kind, name), set())
+        return sorted([self._objects[POLICIES][policy].body for policy in found], key=_age)
+
+    def _remove(self, resource: str, name: Name) -> None:
+        for key in _keys(resource, self._objects[resource].pop(name).body):
+            self._found_by[key].remove(name)
+            if not self._found_by[key]:
+                del self._found_by[key]
 
 
 def target_of(policy: Body) -> tuple[str, Name]:
     """Kind, namespace and name of a policy's target."""
     ref = (policy.get("spec") or {}).get("targetRef") or {}
     return str(ref.get("kind")), (str(policy["metadata"]["namespace"]), str(ref.get("name")))
+
+
+def _keys(resource: str, body: Body) -> Iterator[Hashable]:
+    """What an object is found by."""
+    if resource == POLICIES:
+        yield target_of(body)
+    elif resource == PODS:
+        namespace = str(body["metadata"]["namespace"])
+        yield (namespace,)
+        yield from ((namespace, *label) for label in (body["metadata"].get("labels") or {}).items())
 
 
 def _age(body: Body) -> tuple[str, str]:

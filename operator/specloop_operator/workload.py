@@ -77,12 +77,15 @@ class Target:
         """Whether somebody else does."""
         return self.kind.holds(self.body) and not self.held_by_us
 
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Labels that all its pods have."""
+        return (self.body["spec"].get("selector") or {}).get("matchLabels") or {}
+
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether a pod with these labels is one of its."""
-        selector = self.body["spec"].get("selector") or {}
-        return all(labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items()) and all(
-            _meets(one, labels) for one in selector.get("matchExpressions") or ()
-        )
+        expressions = (self.body["spec"].get("selector") or {}).get("matchExpressions") or ()
+        return self.labels.items() <= labels.items() and all(_meets(one, labels) for one in expressions)
 
     def view(self, level: str | None, rest: str, pods: "tuple[Pod, ...]", rolled_out: str) -> View:
         """The workload as a roll-out's planner sees it; `level` is the template's, `rolled_out` the one it rolls out.

@@ -235,7 +235,8 @@ def plan(
     rollout = replace(rollout, written=rollout.written or (view is not None and view.template == rollout.level))
     found = _event(rollout, view, limits, now, called_off, gate)
     if found is None:
-        return Plan(rollout, Step.WAIT, waiting(rollout, view))
+        so_far = f"; so far: {gate.reason}" if rollout.soaking and gate is not None else ""
+        return Plan(rollout, Step.WAIT, waiting(rollout, view) + so_far)
     event, words = found
     try:
         phase, step = PLAN[rollout.phase, event]

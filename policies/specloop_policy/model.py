@@ -84,6 +84,14 @@ class ActuatorType(StrEnum):
     RESTART = "Restart"
 
 
+class ClientFeature(StrEnum):
+    """What clients may send that some levels cannot serve."""
+
+    MIN_P = "MinP"
+    LOGIT_BIAS = "LogitBias"
+    GRAMMAR = "Grammar"
+
+
 class TargetRef(Part):
     """The workload that a policy governs, in the policy's own namespace."""
 
@@ -421,6 +429,11 @@ class SpecPolicySpec(Part):
         default=None, description="The engine's container; by default the one that runs an engine."
     )
     engine: Engine = Field(default=Engine.AUTO, description="The serving engine; its version is discovered.")
+    clients_send: Annotated[tuple[ClientFeature, ...], Field(max_length=MAX_ITEMS, strict=False)] = Field(
+        default=(),
+        description="What clients send: MinP or LogitBias (sampling parameters), Grammar (structured output). Levels "
+        "that are known to refuse or to spoil it are never gone to; no metric says whether anybody sends it.",
+    )
     mode: Mode = Field(default=Mode.RECOMMEND, description="Recommend says what it would do; Enforce does it.")
     suspend: bool = Field(default=False, description="Hold everything as it is.")
     interval_seconds: Annotated[int, Field(ge=1, le=3600)] = Field(

@@ -23,7 +23,11 @@ VARIABLE: Object = {
 }
 IMAGE = "vllm/vllm-openai:v0.32.0"
 TARGET = "meta-llama/Llama-3.3-70B-Instruct"
-EXPORTER: Object = {"name": "exporter", "image": "nvidia/dcgm-exporter:4.2", "command": ["dcgm-exporter", "-a", ":9400"]}
+EXPORTER: Object = {
+    "name": "exporter",
+    "image": "nvidia/dcgm-exporter:4.2",
+    "command": ["dcgm-exporter", "-a", ":9400"],
+}
 
 
 def container(command: Sequence[str] = (), args: Sequence[str] = (), **other: Any) -> Object:
@@ -124,7 +128,9 @@ PLAIN = st.lists(
     max_size=2,
     unique_by=lambda flag: flag[0],
 ).map(lambda flags: [word for flag in flags for word in flag])
-QUOTING = st.sampled_from((shlex.quote, lambda text: '"' + "".join("\\" * (char in '\\"$`') + char for char in text) + '"'))
+QUOTING = st.sampled_from(
+    (shlex.quote, lambda text: '"' + "".join("\\" * (char in '\\"$`') + char for char in text) + '"')
+)
 DUMPED = st.sampled_from(((",", ":"), (", ", ": "), (" , ", " : ")))
 
 
@@ -152,6 +158,10 @@ def flags(draw: st.DrawFn, forms: Sequence[str]) -> list[str]:
 FORMS = ("two", "one", "blank", "alias", "dotted", "short")
 
 
+ANNOTATIONS: st.SearchStrategy[dict[str, str] | None] = st.none() | st.just({"prometheus.io/scrape": "true"})
+"""Of their own; none at all is another case."""
+
+
 @st.composite
 def lists(draw: st.DrawFn) -> Object:
     """A template with its setting among the items of `command` or `args`."""
@@ -160,7 +170,11 @@ def lists(draw: st.DrawFn) -> Object:
     items = ["vllm", "serve", TARGET, *draw(PLAIN), *setting, *draw(PLAIN)]
     cut = draw(st.sampled_from((0, 3, len(items))))
     one = container(items[:cut], items[cut:] if cut else items[2:])
-    image = "vllm/vllm-openai:v0.8.1" if old else draw(st.sampled_from((IMAGE, "vllm/vllm-openai", "reg:5000/vllm@sha256:0")))
+    image = (
+        "vllm/vllm-openai:v0.8.1"
+        if old
+        else draw(st.sampled_from((IMAGE, "vllm/vllm-openai", "reg:5000/vllm@sha256:0")))
+    )
     return template({**one, "image": image}, EXPORTER, annotations=draw(ANNOTATIONS))
 
 
@@ -170,7 +184,11 @@ def scripts(draw: st.DrawFn) -> Object:
     quoting, gap = draw(QUOTING), draw(st.sampled_from((" ", " \\\n  ")))
     words = [*draw(PLAIN), *draw(flags(("two", "one", "dotted"))), *draw(PLAIN)]
     first = draw(st.sampled_from(("", "exec ", "A=1 ", "cd / && ", "true; ")))
-    text = first + gap.join(["vllm serve", TARGET, *map(quoting, words)]) + draw(st.sampled_from(("", "\n", " # it's", " 2>&1", ">log")))
+    text = (
+        first
+        + gap.join(["vllm serve", TARGET, *map(quoting, words)])
+        + draw(st.sampled_from(("", "\n", " # it's", " 2>&1", ">/dev/null")))
+    )
     shell = draw(st.sampled_from(("sh", "bash")))
     return template(EXPORTER, container([shell, "-c", text]), annotations=draw(ANNOTATIONS))
 
@@ -188,9 +206,9 @@ def variables(draw: st.DrawFn) -> Object:
         named = draw(st.sampled_from((f"{FLAG}='{REFERENCE}'", f'{FLAG}="$SPECULATIVE_CONFIG"')))
         one = container(["bash", "-c", f"exec vllm serve {TARGET} {named} --port 80"])
         value = value and value.replace("'", r"\u0027")
-    annotations = {**(draw(ANNOTATIONS) or {}), **({} if value is None else {ANNOTATION: value})}
+    own = draw(ANNOTATIONS)
+    annotations = {**(own or {}), **({} if value is None else {ANNOTATION: value})}
     return template({**one, "env": [{"name": "A", "value": "b"}, VARIABLE]}, EXPORTER, annotations=annotations or None)
 
 
-ANNOTATIONS = st.none() | st.just({"prometheus.io/scrape": "true"})
 TEMPLATES = st.one_of(lists(), scripts(), variables())

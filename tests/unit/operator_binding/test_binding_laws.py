@@ -7,9 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from specloop_engine.command_line import read
-from specloop_operator.binding import Binding, BindingError, Place, bind, rest_of
+from specloop_operator.binding import Binding, Place, bind, rest_of
 from specloop_policy.engine import Engine
-from specloop_policy.ladder import DISABLED, Level
+from specloop_policy.ladder import DISABLED
 from tests.unit.engine_command_line.levels import K3, K5, LADDER, NGRAM
 from tests.unit.operator_binding.templates import (
     ANNOTATION,
@@ -51,7 +51,7 @@ def untouched(whole: Object, binding: Binding) -> Any:
 
 
 @given(TEMPLATES)
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @example(EMPTIED)
 @example(annotated())
 def test_every_level_is_written_so_that_it_is_read_again_and_nothing_else_is_touched(whole: Object) -> None:
