@@ -1,5 +1,7 @@
 """How a Prometheus is best asked for what it scraped of a thousand pods: raw ranges, pairs of instants, or by policy.
 
+And what it takes to do without one.
+
 It starts a real Prometheus, and an exporter that is all the pods.  Every way is measured in a process of its own.
 """
 
@@ -32,6 +34,8 @@ from specloop_control.prometheus_hub import PrometheusHub
 from specloop_control.prometheus_pages import Pages
 from specloop_control.prometheus_server import Answer, Prometheus, PrometheusSettings
 from specloop_engine.reader import wanted_series
+from specloop_operator.settings import OperatorSettings
+from specloop_operator.sources import PodAddress, open_sources
 
 PAGE = Path(__file__).parents[1] / "tests" / "unit" / "engine_metrics" / "pages" / "vllm-0.32.0-draft.txt"
 PODS_A_POLICY = 5
@@ -62,9 +66,9 @@ def main() -> None:
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
     parser.add_argument("--pods", type=int, default=1000)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, scraped(Path(folder), arguments.pods) as (url, pid):
+    with tempfile.TemporaryDirectory() as folder, scraped(Path(folder), arguments.pods) as place:
         end = time.time() - 1.0
-        costs = {way: middle([alone(way, url, pid, end, arguments.pods) for _ in range(ROUNDS)]) for way in WAYS}
+        costs = {way: middle([alone(way, place, end, arguments.pods) for _ in range(ROUNDS)]) for way in WAYS}
     if arguments.output == "json":
         print(json.dumps({way: asdict(cost) for way, cost in costs.items()}))
         return
@@ -73,6 +77,16 @@ def main() -> None:
     for way, cost in costs.items():
         table.add_row(way, *(f"{getattr(cost, name):g}" for name in names))
     Console(width=160).print(table)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the server and the pods are."""
+
+    url: str
+    pid: int
+    """The server's process."""
+    pods_port: int
 
 
 def series() -> list[str]:
@@ -85,14 +99,16 @@ def series() -> list[str]:
 
 
 def export(port: int) -> None:
-    """Serve /NUMBER/metrics for every pod; values grow from scrape to scrape."""
-    heads = [line.rpartition(" ")[0] for line in series()]
+    """Serve /NUMBER/metrics for every pod, values growing from scrape to scrape, and at any other path a whole page."""
+    heads, whole = [line.rpartition(" ")[0] for line in series()], PAGE.read_text()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
-                pod = int((await reader.readuntil(b"\r\n\r\n")).split(b"/", 2)[1])
-                body = "".join(f"{one} {pod + int(time.time())}\n" for one in heads).encode()
+                pod = (await reader.readuntil(b"\r\n\r\n")).decode().split("/", 2)[1]
+                body = whole.encode()
+                if pod.isdigit():
+                    body = "".join(f"{one} {int(pod) + int(time.time())}\n" for one in heads).encode()
                 head = f"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n\r\n"
                 writer.write(head.encode() + body)
         writer.close()
@@ -105,8 +121,8 @@ def export(port: int) -> None:
 
 
 @contextmanager
-def scraped(folder: Path, pods: int) -> Iterator[tuple[str, int]]:
-    """A Prometheus that has scraped every pod at least twice; where it is, and its process."""
+def scraped(folder: Path, pods: int) -> Iterator[Place]:
+    """A Prometheus that has scraped every pod at least twice."""
     program = shutil.which("prometheus")
     if program is None:
         sys.exit("benchmarks/sources.py: no prometheus: install the package of this name")
@@ -119,7 +135,7 @@ def scraped(folder: Path, pods: int) -> Iterator[tuple[str, int]]:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         time.sleep(3.0 * INTERVAL_SECONDS)
-        yield f"http://127.0.0.1:{own}", process.pid
+        yield Place(f"http://127.0.0.1:{own}", process.pid, port)
     finally:
         process.kill()
         process.wait()
@@ -163,8 +179,9 @@ def free_port() -> int:
 class Client:
     """Asks, and counts."""
 
-    def __init__(self, url: str, end: float) -> None:
-        self.url = url
+    def __init__(self, place: Place, end: float) -> None:
+        self.place = place
+        self.url = place.url
         self.end = end
         self.session = requests.Session()
         self.queries = self.bytes = self.sent = 0
@@ -227,6 +244,22 @@ def hub(client: Client, settings: PrometheusSettings, pods: int) -> int:
     return asyncio.run(run())
 
 
+def by_pod(client: Client, settings: PrometheusSettings, pods: int) -> int:
+    """No Prometheus at all: every pod is scraped, for a whole page."""
+
+    async def run() -> int:
+        found = 0
+        async with open_sources(OperatorSettings()) as opened:
+            for first in range(0, pods, PODS_A_POLICY):
+                names = [pod_name(pod) for pod in range(first, min(pods, first + PODS_A_POLICY))]
+                ours = [PodAddress("llm", name, "127.0.0.1", client.place.pods_port) for name in names]
+                collected = await opened["default"].collect(f"policy-{first}", ours, client.end, INTERVAL_SECONDS)
+                found += len(collected.samples)
+        return found
+
+    return asyncio.run(run())
+
+
 class Counted(Prometheus):
     """The client of the operator; its queries are counted."""
 
@@ -246,23 +279,24 @@ WAYS: dict[str, Callable[[Client, PrometheusSettings, int], int]] = {
     "pair": pairs,
     "byPolicy": by_policy,
     "hub": hub,
+    "pods": by_pod,
 }
 
 
-def alone(way: str, url: str, pid: int, end: float, pods: int) -> Cost:
+def alone(way: str, place: Place, end: float, pods: int) -> Cost:
     """What a way costs in a process of its own."""
     mine, theirs = CONTEXT.Pipe()
-    process = CONTEXT.Process(target=measure, args=(theirs, way, url, pid, end, pods))
+    process = CONTEXT.Process(target=measure, args=(theirs, way, place, end, pods))
     process.start()
     cost: Cost = mine.recv()
     process.join()
     return cost
 
 
-def measure(pipe: Any, way: str, url: str, pid: int, end: float, pods: int) -> None:
+def measure(pipe: Any, way: str, place: Place, end: float, pods: int) -> None:
     """Measure one way, and send what it cost."""
-    client, settings = Client(url, end), PrometheusSettings(url)
-    memory, server, cpu, start = peak(), server_cpu(pid), time.process_time(), time.perf_counter()
+    client, settings = Client(place, end), PrometheusSettings(place.url)
+    memory, server, cpu, start = peak(), server_cpu(place.pid), time.process_time(), time.perf_counter()
     samples = WAYS[way](client, settings, pods)
     pipe.send(
         Cost(
@@ -272,7 +306,7 @@ def measure(pipe: Any, way: str, url: str, pid: int, end: float, pods: int) -> N
             round(client.sent / 1e6, 2),
             round(time.perf_counter() - start, 2),
             round(time.process_time() - cpu, 2),
-            round(server_cpu(pid) - server, 2),
+            round(server_cpu(place.pid) - server, 2),
             round(peak() - memory, 1),
         )
     )

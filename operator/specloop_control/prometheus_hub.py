@@ -4,10 +4,11 @@ A fetch asks for the raw values of all pods since the last one, in one query, wh
 Only where there is much to catch up with, after a start or an outage, are there more, `CATCH_UP_VALUES` at most.
 
 Raw ranges `{...}[15s]`, not pairs of instant queries (the values, and the times that they have).  Measured at 1,000
-pods with 60 series each, scraped every 15 s (benchmarks/sources.py): both send 19 MB and take the same time within
-what runs differ by, for labels are most of it.  A range loses no scrape where they come faster than fetches, sends
-none again where they come slower (a pair sends all 60,000 values whenever asked, up to five minutes old), cannot be
-torn between its two halves, and catches up by being longer.
+pods with 60 series each, scraped every 15 s (benchmarks/sources.py): for one sample of each both send 17 MB, and the
+pair takes a tenth to a third more of our processor; labels are most of it either way.  A range loses no scrape where
+they come faster than fetches, sends none again where they come slower (half of the bytes when asked twice as often; a
+pair sends everything whenever asked, up to five minutes old), cannot be torn between its two halves, needs no series
+that every page has (`timestamp` takes one name at a time), and catches up by being longer.
 
 One fetch is under way at a time.  Who comes meanwhile waits for it, no longer than `wait_seconds` from its start.
 """
@@ -15,13 +16,13 @@ One fetch is under way at a time.  Who comes meanwhile waits for it, no longer t
 import asyncio
 import math
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
 from specloop_control.prometheus_pages import SCRAPER_SECONDS, Pages
-from specloop_control.prometheus_server import Answer, PrometheusError, PrometheusSettings, Server, pull
+from specloop_control.prometheus_server import PrometheusError, PrometheusSettings, Server, pull
 from specloop_engine.sample import Sample
 
 WAIT_SECONDS = 5.0
@@ -36,12 +37,12 @@ SPAN_SECONDS = 30.0
 TASTE_SECONDS = 15.0
 """So much of it shows how many parts: scrapes of many pods are spread evenly."""
 
-PART_VALUES = 100_000
-"""So many values are asked for at a time then: 9 MB of answer, some 80 MB while it is read."""
+PART_VALUES = 60_000
+"""So many values are asked for at a time then: as many as a look at a thousand pods has."""
 
-CATCH_UP_VALUES = 10 * PART_VALUES
-"""Most that is caught up with, in ten queries and some ten seconds of a processor: an hour of 70 pods, four minutes of
-a thousand.  Evidence that is older begins anew."""
+CATCH_UP_VALUES = 1_000_000
+"""Most that is caught up with, in 17 queries and some twenty seconds of a processor: an hour of 70 pods, four minutes
+of a thousand.  Evidence that is older begins anew."""
 
 
 class Connection(Server, Protocol):
@@ -52,8 +53,18 @@ class Connection(Server, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class _News:
+    """What one answer said."""
+
+    until: float
+    samples: Sequence[tuple[str, Sample]]
+    query: str
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Batch:
-    """What one answer brought."""
+    """What one answer brought, for whoever takes it."""
 
     fetched: float
     until: float
@@ -150,23 +161,28 @@ class PrometheusHub:
         loop, answers = asyncio.get_running_loop(), self._answers(round(now - self._settings.lag_seconds, 3))
         try:
             while (found := await loop.run_in_executor(self._thread, next, answers, None)) is not None:
-                self._put(now, *found)
+                self._put(now, found)
             self.problem = None
         except PrometheusError as error:
             self.problem = str(error)
         finally:
             self._flight = None
 
-    def _answers(self, end: float) -> Iterator[tuple[float, Answer, list[tuple[str, Sample]]]]:
-        """What is new up to `end`, answer by answer, each with where it ends; for the thread."""
+    def _answers(self, end: float) -> Iterator[_News]:
+        """What is new up to `end`, answer by answer; for the thread."""
         if self._first is None:
             self._first = round(end - self._back_fill_seconds, 3)
         # Who scrapes a pod is known a while before the first sample that is wanted, so that each counts once.
         start, span = self._plan(self._first - SCRAPER_SECONDS if self.until is None else self.until, end)
         parts = pull(self._server, self._settings.selector, start, end, span=span, answer_values=PART_VALUES)
         for until, answer in parts:
-            yield until, answer, [one for one in self._pages.samples(answer) if one[1].at > self._first]
+            samples = [one for one in self._pages.samples(answer) if one[1].at > self._first]
+            unreadable = tuple(f"a page of {pod} cannot be read: {why}" for pod, why in self._pages.unreadable.items())
+            self._pages.unreadable.clear()
             self._pages.forget(until - SCRAPER_SECONDS)
+            news = _News(until, samples, answer.query, (*answer.warnings, *unreadable))
+            del answer  # before the next one, for it is long
+            yield news
 
     def _plan(self, start: float, end: float) -> tuple[float, float]:
         """Where to begin, and how much to ask for at first, so that no answer is too long, nor all together."""
@@ -177,16 +193,13 @@ class PrometheusHub:
         most = CATCH_UP_VALUES / rate if rate else math.inf
         return max(start, round(end - most, 3)), min(end - start, PART_VALUES / rate if rate else math.inf)
 
-    def _put(self, now: float, until: float, answer: Answer, samples: list[tuple[str, Sample]]) -> None:
+    def _put(self, now: float, news: _News) -> None:
         only = self._settings.namespace
         by_pod: dict[str, list[Sample]] = {}
-        for pod, sample in samples:
+        for pod, sample in news.samples:
             by_pod.setdefault(pod if only is None else f"{only}/{pod}", []).append(sample)
-        self._batches.append(_Batch(now, until, {pod: tuple(ones) for pod, ones in by_pod.items()}))
-        self.until, self.query = until, answer.query or self.query
-        unreadable = (f"a page of {pod} cannot be read: {why}" for pod, why in self._pages.unreadable.items())
-        self.warnings = tuple(dict.fromkeys((*answer.warnings, *unreadable)))
-        self._pages.unreadable.clear()
+        self._batches.append(_Batch(now, news.until, {pod: tuple(ones) for pod, ones in by_pod.items()}))
+        self.until, self.query, self.warnings = news.until, news.query or self.query, news.warnings
         self._drop(now - self._keep_seconds)
 
     def _drop(self, before: float) -> None:

@@ -293,7 +293,7 @@ class Prometheus:
         else:
             response._content = b""  # it is long, and read by nobody but us
             try:
-                parsed = json.loads(body)
+                parsed = json.loads(body, object_hook=_one_of_each())
             except RecursionError:
                 raise PrometheusError(f"{self._settings.source} answers with brackets nested too deep") from None
             self._warnings = tuple(str(one) for one in parsed.get("warnings") or ())
@@ -313,6 +313,16 @@ def _after(values: Sequence[Any], start: float) -> Sequence[Any]:
         return values[1:] if values and values[0][0] <= start else values
     except (TypeError, LookupError):
         raise PrometheusError("the answer holds values that are no samples; is this a Prometheus?") from None
+
+
+def _one_of_each() -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """What keeps equal labels of an answer's series once, which saves a third of its memory."""
+    known: dict[str, str] = {}
+
+    def shared(found: dict[str, Any]) -> dict[str, Any]:
+        return {name: known.setdefault(label, label) for name, label in found.items()} if "__name__" in found else found
+
+    return shared
 
 
 def _certificate(settings: PrometheusSettings) -> str | tuple[str, str] | None:
@@ -359,6 +369,8 @@ def pull(
             if not error.shorter or span < SHORTEST_SECONDS:
                 raise
             continue
+        values = max(1, answer.values)
         yield until, answer
+        del answer  # before the next one, for it is long
         start = until
-        span = max(SHORTEST_SECONDS, min(most, span * min(MOST_GROWTH, answer_values / max(1, answer.values))))
+        span = max(SHORTEST_SECONDS, min(most, span * min(MOST_GROWTH, answer_values / values)))

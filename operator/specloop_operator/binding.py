@@ -66,6 +66,11 @@ class Binding:
         """The level that the template asks for; None where it is none of the ladder's."""
         return match(self.line.speculation, ladder)
 
+    @property
+    def running_key(self) -> str:
+        """Hash of the configuration that it says now and the image: the `key` of the level that was written so."""
+        return configuration_key(self.line.config, self.image)
+
     def key(self, level: Level, clients_send: Collection[ClientFeature] = ()) -> str:
         """Hash of a level's configuration and the image: what a failure is remembered by.
 
@@ -93,10 +98,6 @@ class Binding:
     def patch(self, level: Level) -> dict[str, Any]:
         """The part of a template that says a level, for server-side apply."""
         return self._patch(self._written(level))
-
-    def current(self) -> dict[str, Any]:
-        """The part of a template that says its setting as it is."""
-        return self.restored(self)
 
     def restored(self, old: "Binding") -> dict[str, Any]:
         """The part of a template that says the setting of another one, word for word.

@@ -13,7 +13,7 @@ from specloop_operator.conditions import ConditionReason
 from specloop_operator.meter import Meter
 from specloop_operator.pods import Pod
 from specloop_operator.remembered import Remembered, recall
-from specloop_operator.sight import Blind, Eye, Sight, find_target, parse, see
+from specloop_operator.sight import Blind, Eye, Sight, find_target, see
 from specloop_operator.slots import Slots
 from specloop_operator.sources import Collected, MetricSource, PodAddress
 from specloop_operator.status_report import MetricsReport, blind_status, seen_status
@@ -171,11 +171,11 @@ class Governor:
                 hold = target.kind.holds_first and rollout.phase is not Phase.PROMOTING
                 await self._apply(target, binding.patch(level), hold=hold)
             case Step.HOLD:
-                await self._apply(target, binding.current(), hold=True)
+                await self._apply(target, target.ours(target.template), hold=True)
             case Step.RELEASE:
-                await self._apply(target, binding.current())
+                await self._apply(target, target.ours(target.template))
             case Step.LET_GO if target.held_by_us:
-                await self._apply(target, binding.current())
+                await self._apply(target, target.ours(target.template))
             case Step.PUT_BACK:
                 await put_back(sight, rollout, self._world)
             case Step.CLEAR:
@@ -210,11 +210,12 @@ async def put_back(sight: Sight, rollout: Rollout, world: World) -> None:
     elif back_to is not None:
         await apply(sight.target, binding.patch(back_to), world)
     else:
-        await apply(sight.target, binding.current(), world)
+        await apply(sight.target, sight.target.ours(sight.target.template), world)
 
 
 def _old_binding(templates: Sequence[Body], sight: Sight, rollout: Rollout) -> Binding | None:
-    """The latest template at the level that is gone back to."""
+    """The latest template at the level that is gone back to; the latest other where an edited policy has it no more."""
+    others = []
     for template in templates:
         try:
             binding = bind(template, sight.spec.container_name, sight.spec.engine)
@@ -223,7 +224,8 @@ def _old_binding(templates: Sequence[Body], sight: Sight, rollout: Rollout) -> B
         level = binding.level(sight.policy.ladder)
         if level is not None and level.name == rollout.back_to:
             return binding
-    return None
+        others += [binding] if binding.running_key != rollout.key else []
+    return next(iter(others), None)
 
 
 async def give_up(body: Body, rollout: Rollout, world: World, why: str) -> None:
@@ -243,12 +245,10 @@ async def _let_go(body: Body, rollout: Rollout, world: World, why: str) -> None:
     """Where the setting cannot be read, at least nothing is held."""
     try:
         target = find_target(body, world.store)
-        spec, _ = parse(body)
-        binding = bind(target.template, spec.container_name, spec.engine)
-    except (Blind, BindingError):
+    except Blind:
         return
     if target.held_by_us:
-        await apply(target, binding.current(), world)
+        await apply(target, target.ours(target.template), world)
         await world.telling.cancelled(target, f"{rollout.level} is left as it is: {why}", world.now())
 
 

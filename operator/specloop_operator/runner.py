@@ -1,7 +1,7 @@
 """Ticks: one policy's one after the other, different policies' side by side.
 
-apscheduler says when a tick is due, on one grid of time for all policies, so that policies with the same interval share
-what a source fetches; an event about the policy or its target makes one due at once.
+apscheduler says when a tick is due, on one grid of time, so that policies with the same interval share what a source
+fetches; an event about the policy or its target makes one due at once.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from zlib import crc32
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
@@ -59,17 +60,24 @@ class Runner:
             loop.task.cancel()
         await asyncio.gather(*(loop.task for loop in self._loops.values()), return_exceptions=True)
 
-    def govern(self, name: Name, interval_seconds: int) -> None:
-        """Tick a policy at this interval, and now."""
+    def govern(self, name: Name, interval_seconds: int, source: str, *, at_once: bool = True) -> None:
+        """Tick a policy at this interval, and at once unless it can wait for its turn on the grid."""
         loop = self._loops.get(name)
         if loop is None:
             self._metrics.introduce(*name)
             loop = self._loops[name] = _Loop(Governor(name, self._world), self._ticked)
         if loop.interval_seconds != interval_seconds:
             loop.interval_seconds = interval_seconds
-            trigger = IntervalTrigger(seconds=interval_seconds, start_date=datetime.fromtimestamp(0, UTC), timezone=UTC)
+            begin = datetime.fromtimestamp(self._phase(name, interval_seconds, source), UTC)
+            trigger = IntervalTrigger(seconds=interval_seconds, start_date=begin, timezone=UTC)
             self._scheduler.add_job(loop.due.set, trigger, id="/".join(name), replace_existing=True)
-        loop.due.set()
+        if at_once:
+            loop.due.set()
+
+    def _phase(self, name: Name, interval_seconds: int, source: str) -> int:
+        """Where on the grid a policy ticks: together where a fetch is shared, spread where every pod is asked itself."""
+        found = self._world.sources.get(source)
+        return 0 if found is None or found.shared else crc32("/".join(name).encode()) % interval_seconds
 
     def wake(self, name: Name) -> None:
         """Something about a policy or its target has changed: tick now."""

@@ -73,15 +73,6 @@ class OperatorSettings(Part):
         description="Roll-outs under way at a time, over all policies; 1, so that a mistake in one shows before the "
         "next begins.",
     )
-    restart_seconds: Annotated[int, Field(ge=0, le=86400)] | None = Field(
-        default=None,
-        description="Seconds that a pod serves nothing when it is restarted, which a change must earn back; by default "
-        "not known, and then no restart is refused for its price.",
-    )
-    tick_jitter_seconds: Annotated[int, Field(ge=0, le=300)] = Field(
-        default=0,
-        description="Seconds by which ticks are moved at random; 0, for ticks that fall together share one query.",
-    )
     log_format: Literal["json", "text"] = Field(
         default="json", description="One line each as `json`, which log collectors want, or as `text` for people."
     )

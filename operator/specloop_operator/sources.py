@@ -61,12 +61,17 @@ class Collected:
 class MetricSource(Protocol):
     """What a tick asks for samples."""
 
+    shared: bool
+    """Whether what it fetches serves all policies, so that they had better ask at the same time."""
+
     async def collect(self, reader: str, pods: Sequence[PodAddress], now: float, interval_seconds: float) -> Collected:
         """The samples of these pods, all of one namespace, that this reader has not had; it asks at this interval."""
 
 
 class PodSource:
     """Pods, scraped when they are asked for; samples carry the time when that began, as Prometheus has it."""
+
+    shared = False
 
     def __init__(self, settings: PodsSettings, client: httpx.AsyncClient, trust: ssl.SSLContext) -> None:
         """`trust` is the context that the client checks certificates in."""
@@ -127,6 +132,8 @@ class PodSource:
 
 class HubSource:
     """A Prometheus that all policies share."""
+
+    shared = True
 
     def __init__(self, settings: PrometheusSettings, hub: PrometheusHub) -> None:
         self._settings = settings

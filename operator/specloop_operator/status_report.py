@@ -59,6 +59,9 @@ def blind_status(
         rows[ConditionType.READY] = (ConditionReason.NOT_READY, blind.message)
     if blind.reason.type is not ConditionType.CONFLICTED:
         rows[ConditionType.CONFLICTED] = (ConditionReason.ONLY_POLICY, "no older policy has this target")
+    rollout = before.memory.rollout if before.memory is not None else None
+    if rollout is not None and remembered.rollout is None:
+        rows[ConditionType.PROGRESSING] = (ConditionReason.CANCELLED, f"{rollout.level} is given up: {blind.message}")
     return before.model_copy(
         update={
             "observed_generation": generation,

@@ -1,10 +1,10 @@
-"""Put right at the start: workloads that the operator held when it was last ended, with no policy behind them."""
+"""Put right what was left: workloads that the operator holds though no policy rolls them out, for it was ended at the
+wrong time, or a write did not get through."""
 
 import logging
 from collections.abc import Mapping
 from typing import Any
 
-from specloop_operator.binding import BindingError, bind
 from specloop_operator.cluster import ApiError
 from specloop_operator.governor import World, apply, read_status
 from specloop_operator.store import target_of
@@ -37,16 +37,12 @@ def _under_way(body: Body) -> bool:
 
 
 async def _put_right(target: Target, world: World) -> None:
-    """The template before the latest one is the one that all pods but the canary run."""
+    """The template before the latest one is the one that all pods but the canary run; what is ours goes back to it."""
     templates = await world.cluster.old_templates(target)
-    try:
-        binding = bind(target.template)
-        before = next((bind(one) for one in templates[1:2]), None)
-    except BindingError as error:
-        LOG.warning("%s %s/%s is held and cannot be read: %s", target.kind.name, target.namespace, target.name, error)
-        return
-    await apply(target, binding.current() if before is None else binding.restored(before), world)
-    back = "the template before was put back" if before is not None else "its template stays as it is"
+    before = next(iter(templates[1:2]), target.template)
+    now, then = target.ours(target.template), target.ours(before)
+    await apply(target, then, world)
+    back = "its template stays as it is" if now == then else "the template before was put back"
     await world.telling.left_paused(
-        target, f"was left held by a roll-out with no policy behind it: {back}", world.now()
+        target, f"was left held by a roll-out that no policy goes on with: {back}", world.now()
     )

@@ -22,6 +22,7 @@ from specloop_policy.policy import Policy
 from specloop_policy.schedules import scheduled_level
 from specloop_policy.step import level_before, step
 from specloop_policy.watch import Watch, judge_watch
+from specloop_policy.wishes import wish_in_force
 
 NOTHING_SERVED = Service()
 
@@ -245,7 +246,17 @@ def _called_off(sight: Sight, remembered: Remembered, now: float) -> str:
     override = override_in_force(sight, now)
     if override is not None and override.level != rollout.level and sight.policy.ladder.find(override.level):
         return f"the override asks for {override.level}"
-    return ""
+    return _nobody_asks(sight, rollout, remembered.state, now)
+
+
+def _nobody_asks(sight: Sight, rollout: Rollout, state: PolicyState, now: float) -> str:
+    """Why a level that somebody asked for is not rolled out to the end: nobody asks any more, or not for it."""
+    if rollout.kind is not Kind.FORCED or state.forced is None:
+        return ""
+    wish = wish_in_force(sight.policy.ladder, state, _inputs(sight, now), now)
+    if wish is None:
+        return f"{state.forced.by} is over"
+    return "" if wish.level.name == rollout.level else f"{wish.by} asks for {wish.level.name}"
 
 
 def _asks_back(sight: Sight, remembered: Remembered) -> Rollback | None:
@@ -288,8 +299,7 @@ def _probe(sight: Sight, remembered: Remembered, measured: Measured, now: float)
 def _go_on(sight: Sight, remembered: Remembered, measured: Measured, now: float, called_off: str) -> Turn:
     rollout = remembered.rollout
     assert rollout is not None
-    level = sight.level.name if sight.level is not None else None
-    view = sight.target.view(level, sight.rest, sight.pods, rollout.level)
+    view = sight.target.view(_template_level(sight, rollout), sight.rest, sight.pods, rollout.level)
     verdict = measured.verdict
     if rollout.kind is Kind.PROBE and verdict is not None and verdict.result is Result.PASS:
         verdict = None  # the rules have the first word
@@ -308,6 +318,13 @@ def _go_on(sight: Sight, remembered: Remembered, measured: Measured, now: float,
     moved = found.rollout.phase if found.rollout.phase is not rollout.phase else None
     no_control = all(pod.new for pod in view.pods)
     return Turn(after, step=found.step, words=found.words, moved=moved, rollout=found.rollout, no_control=no_control)
+
+
+def _template_level(sight: Sight, rollout: Rollout) -> str | None:
+    """The level that the template asks for: what was written stays that, whatever an edited policy calls it now."""
+    if sight.binding.running_key == rollout.key:
+        return rollout.level
+    return sight.level.name if sight.level is not None else None
 
 
 def _failing(rollout: Rollout) -> Rollout:

@@ -57,7 +57,11 @@ class Watching:
         elif self._put(POLICIES, event) and (
             not self._runner.governs(name) or before is None or _asks(before) != _asks(body)
         ):
-            self._runner.govern(name, int(((body.get("spec") or {}).get("intervalSeconds")) or 15))
+            spec = body.get("spec") or {}
+            source = (spec.get("signals") or {}).get("source") or "default"
+            # All at once after a start would be too many scrapes at a time; a roll-out under way does not wait.
+            known = event["type"] is None and recall(read_status(body).memory).rollout is None
+            self._runner.govern(name, int(spec.get("intervalSeconds") or 15), str(source), at_once=not known)
 
     def _workload_handler(self, plural: str) -> Callable[..., Coroutine[Any, Any, None]]:
         async def workload(event: Event, **_: Any) -> None:

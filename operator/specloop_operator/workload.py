@@ -4,6 +4,7 @@ Everything is applied server-side with one field manager and the resourceVersion
 application is given up, so that to stop holding is to say no more that it is held.  `replicas` is never written.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -70,7 +71,23 @@ class Target:
     @property
     def held_by_us(self) -> bool:
         """Whether we hold its roll-out; the partition of a single pod is 0 and holds nothing, but is ours."""
-        return _owns(self.body, self.kind.hold_path)
+        return any(_at(fields, self.kind.hold_path) is not None for fields in self._fields)
+
+    def ours(self, template: Body) -> dict[str, Any]:
+        """What a template says in the fields of this one's that are ours; what it does not say is left out.
+
+        To apply this of the template as it is keeps what is ours, and takes nothing that others have written since; of
+        an older template it is the way back, whatever the command is.
+        """
+        found: dict[str, Any] = {}
+        for fields in self._fields:
+            found |= _part(template, _at(fields, ("f:spec", "f:template")) or {})
+        return found
+
+    @property
+    def _fields(self) -> list[Mapping[str, Any]]:
+        managed = self.body["metadata"].get("managedFields") or ()
+        return [entry.get("fieldsV1") or {} for entry in managed if entry.get("manager") == MANAGER]
 
     @property
     def held_by_others(self) -> bool:
@@ -188,20 +205,34 @@ KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (DeploymentKind(), Stat
 """The kinds of target, by name; all in the group apps."""
 
 
-def _owns(body: Body, path: tuple[str, ...]) -> bool:
-    """Whether our field manager owns a field."""
-    return any(
-        entry.get("manager") == MANAGER and _has(entry.get("fieldsV1") or {}, path)
-        for entry in body["metadata"].get("managedFields") or ()
-    )
-
-
-def _has(fields: Mapping[str, Any], path: tuple[str, ...]) -> bool:
+def _at(fields: Mapping[str, Any], path: tuple[str, ...]) -> Mapping[str, Any] | None:
+    """Managed fields under a path; None where it is not among them."""
     for part in path:
         if part not in fields:
-            return False
+            return None
         fields = fields[part]
-    return True
+    return fields
+
+
+def _part(whole: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of an object that managed fields name: `f:` a member, `k:` the items of a list with these keys."""
+    found: dict[str, Any] = {}
+    for name, inner in fields.items():
+        value = whole.get(name[2:])
+        if not name.startswith("f:") or value is None:
+            continue
+        if isinstance(value, Mapping) and inner:
+            found[name[2:]] = _part(value, inner)
+        elif isinstance(value, list) and inner:
+            found[name[2:]] = [_part(one, of) for key, of in inner.items() for one in value if _is_item(one, key)]
+        else:
+            found[name[2:]] = value
+    return found
+
+
+def _is_item(one: Any, key: str) -> bool:
+    """Whether an item of a list is the one with this key, such as `k:{"name":"vllm"}`."""
+    return key.startswith("k:") and bool(json.loads(key[2:]).items() <= one.items())
 
 
 def _meets(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:

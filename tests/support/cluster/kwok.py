@@ -14,6 +14,8 @@ MANAGED = {"kwok.x-k8s.io/node": "fake"}
 NODE_LABELS = {"type": "kwok"}
 """What the pods meant for them must select: they have more room than real nodes."""
 PODS_PER_NODE = 110
+LEASE_SECONDS = 40
+"""A kubelet's default; pods of nodes that renew no lease are Ready for 50 s and then not any more."""
 
 
 @contextmanager
@@ -22,6 +24,7 @@ def kwok_nodes(control_plane: ControlPlane, folder: Path, count: int, labels: di
     flags = ("--config", STAGES, "--kubeconfig", control_plane.admin.path)
     selector = ",".join(f"{name}={value}" for name, value in MANAGED.items())
     command = [control_plane.binaries["kwok"], *flags, "--manage-nodes-with-annotation-selector", selector]
+    command += ["--node-lease-duration-seconds", LEASE_SECONDS]
     daemon = Daemon([*map(str, command)], folder / "kwok.log")
     names = [f"kwok-{secrets.token_hex(4)}" for _ in range(count)]
     with control_plane.client() as http:

@@ -17,7 +17,7 @@ from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.environment import Object
 
 CHART = Path(__file__).parents[3] / "charts" / "specloop"
-START_SECONDS = 30.0
+START_SECONDS = 90.0
 STOP_SECONDS = 20.0
 LOG_CHARACTERS = 8000
 FORBIDDEN = ("Merge-patching finished with inconsistencies", "Traceback (most recent call last)")
@@ -64,6 +64,7 @@ class Operator:
         deadline = time.monotonic() + START_SECONDS
         while not self._ready():
             if self._process.poll() is not None or time.monotonic() > deadline:
+                self._process.kill()
                 raise AssertionError(f"the operator is not ready: {self.log_file.read_text()[-4000:]}")
             time.sleep(0.1)
 

@@ -2,20 +2,30 @@
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.support.cluster.cluster import Cluster
+from tests.support.cluster.cluster import Cluster, Result
 from tests.support.cluster.environment import Object
 from tests.support.cluster.operator import Operator
 
 SOON: Object = {
     "intervalSeconds": 1,
     "signals": {"windowSeconds": 2, "settleSeconds": 1, "minRequests": 10, "maxEvidenceSeconds": 20},
-    "rollout": {"soakSeconds": 6, "minRequests": 10, "progressDeadlineSeconds": 60, "watchSeconds": 5},
+    "rollout": {
+        "soakSeconds": 6,
+        "minRequests": 10,
+        "progressDeadlineSeconds": 60,
+        "watchSeconds": 5,
+        "gate": {"maxOutputLengthChangePercent": 50},
+    },
     "guardrails": {"cooldownSeconds": 1, "probe": {"afterSeconds": 10, "maxSeconds": 60}},
 }
-"""Durations of seconds, for traffic as fast as the simulated vLLM answers it."""
+"""Durations of seconds, for traffic as fast as the simulated vLLM answers it.
+
+Answers are between half and one and a half times as long as is asked for: of few, the mean says little.
+"""
 
 LOW = {"name": "low", "when": {"acceptance": {"belowPercent": 40}}, "forSeconds": 2, "action": {"type": "StepDown"}}
 """A rule that asks for less where drafts are mostly refused."""
@@ -88,17 +98,18 @@ class Followed:
             one = self.condition(type_)
             return one if one.get("reason") == reason else None
 
-        return self._until(found, f"condition {type_} with reason {reason}", seconds)
+        return self.until(found, f"condition {type_} with reason {reason}", seconds)
 
     def until_phase(self, phase: str, seconds: float = ROLLOUT_SECONDS) -> None:
         """Wait for a phase of a roll-out."""
-        self._until(lambda: self.phase == phase, f"phase {phase}", seconds)
+        self.until(lambda: self.phase == phase, f"phase {phase}", seconds)
 
     def until_level(self, level: str, seconds: float = ROLLOUT_SECONDS) -> None:
         """Wait until a level runs and no roll-out is under way."""
-        self._until(lambda: self.phase is None and self.status.get("observedLevel") == level, f"level {level}", seconds)
+        self.until(lambda: self.phase is None and self.status.get("observedLevel") == level, f"level {level}", seconds)
 
-    def _until(self, read: Any, what: str, seconds: float) -> Any:
+    def until(self, read: Callable[[], Result | None], what: str, seconds: float = ROLLOUT_SECONDS) -> Result:
+        """Wait until the answer is true or not empty; the answer."""
         try:
             return self.cluster.until(read, f"{what} of policy {self.name}", seconds)
         except AssertionError as error:
@@ -134,14 +145,3 @@ def until_windows(cluster: Cluster, operator: Operator, more: int = 8) -> None:
     """Wait until the operator has measured so many more windows, over all pods."""
     wanted = windows(operator) + more
     cluster.until(lambda: windows(operator) >= wanted, f"{more} windows more")
-
-
-def lives(cluster: Cluster, app: str) -> dict[str, tuple[str, int]]:
-    """Pods of a workload that are not on their way out: the start of their process, and how often it was restarted."""
-    found = {}
-    for pod in cluster.objects("Pod", f"app={app}"):
-        running = [one["state"].get("running") for one in pod["status"].get("containerStatuses", ())]
-        if "deletionTimestamp" not in pod["metadata"] and running and running[0]:
-            [container] = pod["status"]["containerStatuses"]
-            found[pod["metadata"]["name"]] = running[0]["startedAt"], container["restartCount"]
-    return found

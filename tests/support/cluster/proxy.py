@@ -3,6 +3,7 @@
 It speaks plain HTTP to its clients, passes tokens on, and streams, so that watches work.
 """
 
+import asyncio
 import contextlib
 import re
 import ssl
@@ -50,6 +51,26 @@ class Fault:
         return True
 
 
+Wanted = Callable[[str, str, bytes], bool]
+"""Whether a request is one of those that are meant, by its method, path and body."""
+
+
+@dataclass(slots=True)
+class Hold:
+    """Requests of a kind that wait until their client is gone, and so never reach the API server."""
+
+    wanted: Wanted
+    waiting: bool = False
+
+    async def keep(self) -> None:
+        """Wait for ever."""
+        self.waiting = True
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.waiting = False
+
+
 class Proxy:
     """A proxy for the length of an async block."""
 
@@ -58,6 +79,7 @@ class Proxy:
         self.asked: list[Asked] = []
         self._upstream = upstream
         self._faults: list[Fault] = []
+        self._holds: list[Hold] = []
 
     async def __aenter__(self) -> Self:
         """Listen."""
@@ -82,6 +104,12 @@ class Proxy:
         self._faults.append(fault)
         return fault
 
+    def hold(self, wanted: Wanted) -> Hold:
+        """Let no request pass that is wanted; each is asked about once."""
+        hold = Hold(wanted)
+        self._holds.append(hold)
+        return hold
+
     def count(self, accepts: Callable[[Asked], bool]) -> int:
         """How many requests so far were like this."""
         return sum(map(accepts, self.asked))
@@ -91,14 +119,14 @@ class Proxy:
         if fault is not None:
             self._note(request, fault.status)
             return _refusal(fault.status, "the test says so")
-        url, body, headers = (
-            f"{self._upstream.url}{request.path_qs}",
-            await request.read(),
-            _end_to_end(request.headers),
-        )
+        body = await request.read()
+        for hold in self._holds:
+            if hold.wanted(request.method, request.path, body):
+                await hold.keep()
+        url, headers = f"{self._upstream.url}{request.path_qs}", _end_to_end(request.headers)
         try:
             async with self._session.request(
-                request.method, url, data=body, headers=headers, ssl=self._trust
+                request.method, url, data=body or None, headers=headers, ssl=self._trust
             ) as answer:
                 self._note(request, answer.status)
                 response = web.StreamResponse(status=answer.status, headers=_end_to_end(answer.headers))

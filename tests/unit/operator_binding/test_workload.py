@@ -6,10 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specloop_operator.binding import bind
 from specloop_operator.pods import Pod
 from specloop_operator.workload import KINDS, MANAGER, Target
 from specloop_policy.canary import PodView
-from tests.unit.operator_binding.templates import Object, annotated, drafts
+from specloop_policy.ladder import Level
+from tests.unit.engine_command_line.levels import LADDER
+from tests.unit.operator_binding.templates import (
+    ANNOTATION,
+    EXPORTER,
+    TEMPLATES,
+    Object,
+    annotated,
+    applied,
+    container,
+    drafts,
+    template,
+)
 
 PAUSED: Object = {"f:spec": {"f:paused": {}}}
 PARTITION: Object = {"f:spec": {"f:updateStrategy": {"f:rollingUpdate": {"f:partition": {}}}}}
@@ -88,6 +101,48 @@ def test_an_application_says_the_template_the_hold_and_the_version_that_was_read
     made = {"apiVersion": "apps/v1", "kind": kind, "metadata": identity, "spec": {"template": part}}
     assert target(kind).application(part) == made
     assert target(kind).application(part, hold=True) == {**made, "spec": {"template": part, **hold}}
+
+
+OURS: Object = {"f:metadata": {"f:annotations": {"f:specloop.dev/speculative-config": {}}}}
+ARGS: Object = {"f:spec": {"f:containers": {'k:{"name":"vllm"}': {".": {}, "f:args": {}, "f:name": {}}}}}
+
+
+def test_what_is_ours_is_told_by_managed_fields_alone() -> None:
+    """To say it again keeps it; what others have written since is not taken back from them."""
+    mine, other = owns(MANAGER, {"f:spec": {"f:paused": {}, "f:template": OURS}}), owns("author", TEMPLATE)
+    found = target(managed=[other, mine])
+    setting = {"metadata": {"annotations": {ANNOTATION: drafts(5)}}}
+    assert found.ours(found.template) == setting
+    assert found.ours(annotated(drafts(3))) == {"metadata": {"annotations": {ANNOTATION: drafts(3)}}}
+    assert found.ours(annotated()) == {}
+    assert target(managed=[other]).ours(found.template) == {}
+    assert target(managed=[owns(MANAGER, PAUSED)]).ours(found.template) == {}
+
+
+def test_ours_of_a_list_by_name_is_one_container_and_no_other() -> None:
+    """A list that we emptied is in an older template what it was."""
+    found = target(managed=[owns(MANAGER, {"f:spec": {"f:template": ARGS}})])
+    one = container(["vllm", "serve", "m"], ["--seed=1"], env=[{"name": "A", "value": "b"}])
+    assert found.ours(template(EXPORTER, one)) == {"spec": {"containers": [{"name": "vllm", "args": ["--seed=1"]}]}}
+    assert found.ours(template(EXPORTER, container(["vllm"]))) == {"spec": {"containers": [{"name": "vllm"}]}}
+
+
+@given(TEMPLATES, st.sampled_from(LADDER.levels))
+def test_ours_of_the_template_before_is_the_way_back(whole: Object, level: Level) -> None:
+    """Whatever the command is, for it need not be read."""
+    binding = bind(whole)
+    written = binding.patch(level)
+    made = applied(whole, written)
+    found = target(managed=[owns(MANAGER, {"f:spec": {"f:template": fields_of(written)}})])
+    assert found.ours(whole) == binding.restored(binding)
+    assert applied(made, found.ours(whole), given_up=written) == whole
+
+
+def fields_of(part: Any) -> Object:
+    """Managed fields of what was applied, as the API server writes them."""
+    if isinstance(part, list) and part and isinstance(part[0], dict):
+        return {f'k:{{"name":"{one["name"]}"}}': {".": {}, **fields_of(one)} for one in part}
+    return {f"f:{name}": fields_of(value) for name, value in part.items()} if isinstance(part, dict) else {}
 
 
 @given(st.sampled_from(tuple(KINDS)), st.none() | st.integers(0, 1000), st.booleans())

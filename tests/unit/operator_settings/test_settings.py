@@ -37,7 +37,6 @@ def test_nothing_configured_is_the_pods_of_every_namespace_one_roll_out_at_a_tim
     assert settings.sources == {"default": PodsSettings(type="pods")}
     assert settings.namespaces == ()
     assert settings.max_concurrent_rollouts == 1
-    assert settings.restart_seconds is None
     assert (settings.log_format, settings.log_level) == ("json", "info")
     assert settings.health_port == 8080
 
@@ -163,7 +162,10 @@ MISTAKES: dict[str, tuple[str, str]] = {
     ),
     "a path that is none": ("sources: {a: {type: pods, path: metrics}}", "sources.a.path: must begin with /"),
     "no time": ("sources: {a: {type: pods, timeoutSeconds: 0}}", "sources.a.timeoutSeconds: must be greater than 0"),
-    "several": ("healthPort: 0\nrestartSeconds: -1", "restartSeconds: must be greater than or equal to 0; and 1 more"),
+    "several": (
+        "healthPort: 0\nmaxConcurrentRollouts: 0",
+        "maxConcurrentRollouts: must be greater than or equal to 1; and 1 more",
+    ),
 }
 
 

@@ -44,7 +44,7 @@ def test_the_first_look_is_where_counting_begins() -> None:
 
 
 def test_a_block_has_what_each_group_did_since_the_look_before() -> None:
-    """Two pods of 10 requests beside one of 4: 20 and 4 requests of 101 tokens, 20 and 4 s for those after the first."""
+    """Two pods of 10 requests beside one of 4: 20 and 4 of 101 tokens, and 20 and 4 s for those after the first."""
     fleet = Fleet()
     fleet.look()
     (block,) = fleet.serve(a=10.0, b=10.0, c=4.0).look()

@@ -123,11 +123,11 @@ def test_fewer_than_two_blocks_say_nothing(count: int) -> None:
 @pytest.mark.parametrize(("canary", "control"), [(59.0, 60.0), (60.0, 59.0)])
 def test_too_few_requests_on_either_side_are_inconclusive(canary: float, control: float) -> None:
     """All figures alike, and 60 asked for on both sides: 20 in each of three blocks but for one request."""
-    each = [{"finished_requests": 20.0}] * 2
-    sides = [
-        tuple(served(**one) for one in (*each, {"finished_requests": total - 40.0})) for total in (canary, control)
-    ]
-    verdict = judged(Evidence(*sides))
+
+    def side(total: float) -> tuple[Service, ...]:
+        return (*blocks(2, finished_requests=20.0), served(finished_requests=total - 40.0))
+
+    verdict = judged(Evidence(side(canary), side(control)))
     assert verdict.result is INCONCLUSIVE
     words = f"{canary:.0f} requests finished on the canary and {control:.0f} beside it, 60 each are asked for"
     assert words in verdict.reason
@@ -260,7 +260,7 @@ def test_a_rise_of_answers_cut_that_is_not_sure_is_not_waited_for() -> None:
 
 def test_a_level_that_was_asked_for_is_not_held_up_by_its_speed() -> None:
     """Twice as slow passes with its figures said; errors still fail it."""
-    slow = {"decode_seconds": 200.0, "first_token_seconds": 40.0}
+    slow: dict[str, Any] = {"decode_seconds": 200.0, "first_token_seconds": 40.0}
     verdict = judged(against(blocks(**slow)), speed=False)
     assert verdict.result is PASS
     assert "time per output token 20.00 ms against 10.00 ms: +100.0 %" in verdict.reason
@@ -297,7 +297,9 @@ def test_before_and_after_are_compared_at_a_similar_load_alone(after: float, bef
     verdict = judged(against(blocks(), paired=False, load=(after, before)))
     assert verdict.result is (PASS if alike else INCONCLUSIVE)
     if not alike:
-        words = f"the load is another than before the change: {after:.1f} requests in a pod's batch, {before:.1f} before"
+        words = (
+            f"the load is another than before the change: {after:.1f} requests in a pod's batch, {before:.1f} before"
+        )
         assert verdict.reason == words
 
 

@@ -1,0 +1,320 @@
+"""Who else writes to a target: Helm, kubectl and Argo CD beside both bindings, as docs/gitops.md says."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+import yaml
+
+from tests.support.cluster.cluster import Cluster, ProgramFailed
+from tests.support.cluster.environment import Object
+from tests.support.cluster.gitops import Release, SelfHeal
+from tests.support.cluster.llama import LABELS, LADDER, LLAMA, ONE_MORE, STORIES, deployment, generation
+from tests.support.cluster.operator import Operator
+from tests.support.cluster.policies import OVERRIDE, Followed, follow, policy, until_ticks
+from tests.support.cluster.proxy import Proxy
+from tests.support.cluster.workloads import ANNOTATION, bound, container, drafts, workload
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+TO_K3 = {
+    "name": "to-k3",
+    "when": {"acceptance": {"belowPercent": 90}},
+    "forSeconds": 1,
+    "action": {"type": "SwitchTo", "level": "k3"},
+}
+"""Holds for this traffic at every level, and so asks for k3 as long as k5 runs."""
+QUICK = {"soakSeconds": 2, "gate": {"maxTpotIncreasePercent": 100, "maxTtftIncreasePercent": 500}}
+"""Who writes what is at stake here, not who serves how fast."""
+
+
+def annotated(annotations: dict[str, str] | None = None) -> Object:
+    """A Deployment in Git whose setting is an annotation, which Git does not have."""
+    return workload(LLAMA, 2, [bound(container())], annotations=annotations, strategy=ONE_MORE)
+
+
+def flagged() -> Object:
+    """A Deployment in Git whose setting is a flag."""
+    return workload(LLAMA, 2, [container("--speculative-config", drafts(5))], strategy=ONE_MORE)
+
+
+def annotate(cluster: Cluster, value: str) -> None:
+    """Somebody sets the annotation by hand."""
+    part = {"spec": {"template": {"metadata": {"annotations": {ANNOTATION: value}}}}}
+    cluster.patch("Deployment", LLAMA, part, manager="alice")
+
+
+def setting(cluster: Cluster) -> str | None:
+    """What the pod template says now: an annotation's value, or a flag's; None where it says nothing."""
+    template = deployment(cluster)["spec"]["template"]
+    args = template["spec"]["containers"][0]["args"]
+    if "--speculative-config" in args:
+        return str(args[args.index("--speculative-config") + 1])
+    value: str | None = (template["metadata"].get("annotations") or {}).get(ANNOTATION)
+    return value
+
+
+@dataclass(frozen=True)
+class Scene:
+    """An operator that governs the target by a policy, and counts of what it does."""
+
+    cluster: Cluster
+    proxy: Proxy
+    operator: Operator
+    chat: Followed
+
+    @property
+    def writes(self) -> int:
+        """How often the operator has written to workloads."""
+        return self.proxy.count(lambda one: one.verb == "patch" and one.resource == "deployments")
+
+    def until_drifted(self, level: str) -> str:
+        """Wait until it says that somebody else set this level; the message."""
+        message: str = self.chat.until_condition("Drifted", "Reverted")["message"]
+        assert self.chat.status["observedLevel"] == level
+        return message
+
+    def rests(self) -> None:
+        """See it look again and again, and write nothing."""
+        before = self.writes, generation(self.cluster), setting(self.cluster)
+        until_ticks(self.cluster, self.operator, 6)
+        assert (self.writes, generation(self.cluster), setting(self.cluster)) == before
+
+    def edit(self) -> None:
+        """Somebody edits the policy."""
+        spec = self.cluster.get("SpecPolicy", "chat")["spec"]
+        one_more = {"rollout": {"watchSeconds": spec["rollout"]["watchSeconds"] + 1}}
+        self.cluster.patch("SpecPolicy", "chat", {"spec": one_more})
+
+
+@contextmanager
+def governed(cluster: Cluster, **rollout: object) -> Iterator[Scene]:
+    """From the first tick on there are reasons to go from k5 to k3, and none to go anywhere else."""
+    with (
+        cluster.proxy() as proxy,
+        Operator(cluster, url=proxy.url) as operator,
+        cluster.traffic(LABELS, STORIES),
+    ):
+        rules = [TO_K3]
+        wanted = policy("chat", LLAMA, mode="Enforce", rules=rules, rollout={**QUICK, **rollout}, **LADDER)
+        wanted["spec"]["guardrails"] = {"cooldownSeconds": 1, "probe": {"afterSeconds": 3600}}
+        yield Scene(cluster, proxy, operator, follow(cluster, wanted))
+
+
+def test_helm_keeps_the_annotation_whichever_way_it_upgrades(cluster: Cluster) -> None:
+    """Its manifest does not have it, so that neither kind of upgrade finds anything to change, nor does a rollback."""
+    release = Release(cluster, annotated())
+    release.upgrade()
+    annotate(cluster, drafts(5))
+    cluster.until_rolled_out(LLAMA)
+    with governed(cluster) as scene:
+        scene.chat.until_level("k3")
+        written = setting(cluster)
+        assert json.loads(written or "")["num_speculative_tokens"] == 3
+        modes = ("true", "false", "false", "true")
+        for revision, server_side in enumerate(modes, 2):
+            release.upgrade(f"--server-side={server_side}", tier=f"tier-{revision}")
+            assert deployment(cluster)["metadata"]["labels"]["tier"] == f"tier-{revision}"
+            assert setting(cluster) == written
+        release.roll_back(1)
+        assert deployment(cluster)["metadata"]["labels"]["tier"] == "silver"
+        assert setting(cluster) == written
+        release.spec["template"]["spec"]["terminationGracePeriodSeconds"] = 4
+        release.upgrade("--server-side=true")
+        cluster.until_rolled_out(LLAMA)
+        scene.rests()
+        assert scene.chat.condition("Drifted")["reason"] == "InSync"
+        assert scene.chat.status["observedLevel"] == "k3"
+        assert all(ran(cluster, pod) == written for pod in pods(cluster))
+
+
+def pods(cluster: Cluster) -> list[str]:
+    """Names of the pods that are not on their way out."""
+    found = cluster.objects("Pod", LABELS)
+    return [pod["metadata"]["name"] for pod in found if "deletionTimestamp" not in pod["metadata"]]
+
+
+def ran(cluster: Cluster, pod: str) -> str:
+    """The setting in the command line of a pod's process."""
+    words = cluster.kubelet.command_line(pod)
+    return next(word.removeprefix("--speculative-config=") for word in words if word.startswith("--speculative"))
+
+
+def manifest(cluster: Cluster, body: Object) -> str:
+    """A manifest as a file of the author's."""
+    path = cluster.folder / "deployment.yaml"
+    path.write_text(yaml.safe_dump(body))
+    return str(path)
+
+
+def test_kubectl_apply_keeps_the_annotation_and_undo_is_a_word_that_counts(cluster: Cluster) -> None:
+    """An undo is seen and held for, though the rule still asks; an edit of the policy says that it may go on."""
+    file = manifest(cluster, annotated())
+    cluster.kubectl("apply", "-f", file)
+    annotate(cluster, drafts(5))
+    cluster.until_rolled_out(LLAMA)
+    with governed(cluster) as scene:
+        scene.chat.until_level("k3")
+        written = setting(cluster)
+        cluster.kubectl("apply", "-f", file)
+        assert setting(cluster) == written
+        cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", file)
+        assert setting(cluster) == written
+        scene.rests()
+
+        cluster.kubectl("rollout", "undo", f"deployment/{LLAMA}")
+        said = scene.until_drifted("k5")
+        assert said == "k3 was written, and somebody else set k5; edit the policy or override it to go on"
+        scene.rests()
+        assert scene.chat.condition("Ready")["status"] == "False"
+        assert any(event["reason"] == "Drifted" for event in cluster.events("chat"))
+
+        scene.edit()
+        scene.chat.until_level("k3")
+        assert scene.chat.condition("Drifted")["reason"] == "InSync"
+    assert setting(cluster) == written
+    assert owner(cluster) == "specloop"
+
+
+def owner(cluster: Cluster) -> str:
+    """The field manager of the annotation."""
+    path = ("f:spec", "f:template", "f:metadata", "f:annotations", f"f:{ANNOTATION}")
+    owners = []
+    for entry in deployment(cluster)["metadata"]["managedFields"]:
+        fields = entry["fieldsV1"]
+        for part in path:
+            fields = fields.get(part) if fields is not None else None
+        owners += [str(entry["manager"])] if fields is not None else []
+    [found] = owners
+    return found
+
+
+def test_kubectl_replace_drops_the_annotation_and_an_override_goes_on(cluster: Cluster) -> None:
+    """What is replaced has none, and so is off: somebody else's doing, until somebody asks for a level again."""
+    file = manifest(cluster, annotated())
+    cluster.kubectl("apply", "-f", file)
+    annotate(cluster, drafts(5))
+    cluster.until_rolled_out(LLAMA)
+    with governed(cluster) as scene:
+        scene.chat.until_level("k3")
+        cluster.kubectl("replace", "-f", file)
+        assert setting(cluster) is None
+        scene.until_drifted("disabled")
+        scene.rests()
+        wish = {"metadata": {"annotations": {OVERRIDE: json.dumps({"level": "k5", "by": "alice"})}}}
+        cluster.patch("SpecPolicy", "chat", wish)
+        scene.chat.until_level("k5")
+        assert scene.chat.condition("Drifted")["reason"] == "InSync"
+        assert json.loads(setting(cluster) or "")["num_speculative_tokens"] == 5
+
+
+def test_an_undo_in_the_middle_of_a_roll_out_ends_it(cluster: Cluster) -> None:
+    """kubectl undoes nothing that is paused: a person resumes it first, and then puts the old template back."""
+    cluster.apply(annotated())
+    annotate(cluster, drafts(5))
+    cluster.until_rolled_out(LLAMA)
+    old = pods(cluster)
+    with governed(cluster, soakSeconds=3600) as scene:
+        scene.chat.until_phase("Soaking")
+        with pytest.raises(ProgramFailed, match="cannot rollback a paused deployment; resume it first"):
+            cluster.kubectl("rollout", "undo", f"deployment/{LLAMA}")
+        cluster.kubectl("rollout", "resume", f"deployment/{LLAMA}")
+        cluster.kubectl("rollout", "undo", f"deployment/{LLAMA}")
+        said = scene.until_drifted("k5")
+        assert "somebody else set k5 while k3 was rolled out: left as it is" in said
+        assert scene.chat.condition("Progressing")["reason"] == "Undone"
+        cluster.until_rolled_out(LLAMA)
+        assert "paused" not in deployment(cluster)["spec"]
+        assert setting(cluster) == drafts(5)
+        assert set(old) & set(pods(cluster))
+        scene.rests()
+
+
+def test_argo_finds_nothing_to_heal_beside_an_annotation(cluster: Cluster) -> None:
+    """Neither in the middle of a roll-out, with the target paused, nor after it."""
+    cluster.apply(annotated(), manager="argocd-controller")
+    annotate(cluster, drafts(5))
+    cluster.until_rolled_out(LLAMA)
+    with SelfHeal(cluster, annotated()) as argo, governed(cluster) as scene:
+        scene.chat.until_level("k3")
+        scene.rests()
+        assert argo.healed == 0
+        assert scene.chat.condition("Drifted")["reason"] == "InSync"
+
+
+def test_flags_that_argo_heals_are_not_fought_over(cluster: Cluster) -> None:
+    """One write, one revert, and then peace until the policy is edited: both counts stand still."""
+    cluster.apply(flagged(), manager="argocd-controller")
+    cluster.until_rolled_out(LLAMA)
+    with SelfHeal(cluster, flagged()) as argo, governed(cluster) as scene:
+        for round_ in (1, 2):
+            said = scene.until_drifted("k5")
+            assert "somebody else set k5 while k3 was rolled out: left as it is" in said
+            cluster.until_rolled_out(LLAMA)
+            scene.rests()
+            assert argo.healed == round_
+            assert scene.writes <= 3 * round_  # written, held where pods were faster than Argo, let go of
+            assert "paused" not in deployment(cluster)["spec"]
+            scene.edit()
+            scene.chat.until(lambda: scene.chat.phase is not None or argo.healed > round_, "another try")  # noqa: B023
+
+
+def live_args(wanted: Object, live: Object) -> None:
+    """`.spec.template.spec.containers[] | select(.name == "vllm") | .args`."""
+    [own], [found] = (body["spec"]["template"]["spec"]["containers"] for body in (wanted, live))
+    own["args"] = found["args"]
+
+
+def test_flags_that_argo_ignores_are_the_operators(cluster: Cluster) -> None:
+    """Also when Git changes something else, and Argo applies all of its manifest."""
+    git = flagged()
+    cluster.apply(git, manager="argocd-controller")
+    cluster.until_rolled_out(LLAMA)
+    with SelfHeal(cluster, git, live_args) as argo, governed(cluster) as scene:
+        scene.chat.until_level("k3")
+        written = setting(cluster)
+        assert json.loads(written or "")["num_speculative_tokens"] == 3
+        assert argo.healed == 0
+        git["metadata"]["labels"] = {"tier": "gold"}
+        cluster.until(lambda: argo.healed, "a sync")
+        assert setting(cluster) == written
+        scene.rests()
+        assert scene.chat.condition("Drifted")["reason"] == "InSync"
+
+
+def test_helm_does_not_keep_flags_whichever_way_it_upgrades(cluster: Cluster) -> None:
+    """The new kind of upgrade is refused for the conflict, the old one reverts without a word."""
+    release = Release(cluster, flagged())
+    release.upgrade()
+    cluster.until_rolled_out(LLAMA)
+    with governed(cluster) as scene:
+        scene.chat.until_level("k3")
+        written = setting(cluster)
+        with pytest.raises(ProgramFailed, match=r'conflict with "specloop".*\n?.*\.args') as refusal:
+            release.upgrade("--server-side=true", tier="gold")
+        assert "args" in str(refusal.value)
+        assert setting(cluster) == written
+        scene.rests()
+        release.upgrade("--server-side=false", tier="gold")
+        assert setting(cluster) == drafts(5)
+        said = scene.until_drifted("k5")
+        assert said.startswith("k3 was written, and somebody else set k5")
+        scene.rests()
+
+
+@pytest.mark.parametrize("own", [{}, {"own": "1"}], ids=["none", "one"])
+def test_who_takes_the_templates_last_annotation_away_takes_the_setting_along(
+    cluster: Cluster, own: dict[str, str]
+) -> None:
+    """A client-side helm or kubectl then nulls the whole map; where there was none of its own, nothing happens."""
+    with_it, without_it = annotated(own or None), annotated()
+    for manifest_ in (with_it, without_it):
+        manifest_["spec"]["replicas"] = 0
+    release = Release(cluster, with_it)
+    release.upgrade("--server-side=false")
+    annotate(cluster, drafts(5))
+    release.spec = without_it["spec"]
+    release.upgrade("--server-side=false", tier="gold")
+    assert setting(cluster) == (None if own else drafts(5))
