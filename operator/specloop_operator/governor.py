@@ -124,7 +124,7 @@ class Governor:
         assert self._meter is not None
         windows = self._meter.windows()
         evidence = _evidence(sight, turn, windows, now)
-        heard = self._meter.heard(sight.pods)
+        heard = self._meter.heard([pod for pod in sight.pods if not pod.leaving])
         report = MetricsReport(_metrics_row(sight, self._world, collected, heard), evidence, collected.query)
         status = seen_status(before, sight, turn, report, now)
         await self._write(body, before, status)

@@ -81,7 +81,7 @@ def seen_status(
         observed_generation=sight.generation,
         conditions=conditions(_rows(sight, turn, metrics, before), before.conditions, sight.generation, now),
         levels=to_levels(sight.policy.ladder),
-        observed_level=running.name if running is not None else UNMANAGED,
+        observed_level=_observed(sight, remembered),
         desired_level=_desired(sight, remembered),
         acceptance_percent=before.acceptance_percent if acceptance is None and metrics.evidence is None else acceptance,
         recommendation=_recommendation(sight, turn, before),
@@ -95,6 +95,14 @@ def acceptance_percent(evidence: Evidence | None) -> int | None:
     if evidence is None or not evidence.usable or evidence.whole.draft_tokens <= 0.0:
         return None
     return round(100.0 * evidence.whole.accepted_tokens / evidence.whole.draft_tokens)
+
+
+def _observed(sight: Sight, remembered: Remembered) -> str:
+    """The level that serves: while a canary is out, the one of all the others."""
+    rollout, running = remembered.rollout, sight.level
+    if rollout is not None and rollout.phase in (Phase.STARTING, Phase.CANARY, Phase.SOAKING):
+        return rollout.back_to
+    return running.name if running is not None else UNMANAGED
 
 
 def _desired(sight: Sight, remembered: Remembered) -> str | None:

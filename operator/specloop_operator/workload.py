@@ -222,7 +222,8 @@ def _part(whole: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]
         if not name.startswith("f:") or value is None:
             continue
         if isinstance(value, Mapping) and inner:
-            found[name[2:]] = _part(value, inner)
+            part = _part(value, inner)
+            found |= {name[2:]: part} if part else {}
         elif isinstance(value, list) and inner:
             found[name[2:]] = [_part(one, of) for key, of in inner.items() for one in value if _is_item(one, key)]
         else:

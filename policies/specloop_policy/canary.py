@@ -390,13 +390,17 @@ def waiting(rollout: Rollout, view: View | None) -> str:
         case Phase.STARTING:
             return f"the first pods at {rollout.level} are awaited{pending}"
         case Phase.CANARY:
-            return f"{ready} of {len(new)} canary pods at {rollout.level} are ready{pending}"
+            return f"{ready} of {_pods(len(new))} of the canary at {rollout.level} ready{pending}"
         case Phase.SOAKING:
-            return f"{len(new)} canary pods at {rollout.level} are compared with {len(pods) - len(new)} others"
+            return f"{_pods(len(new))} at {rollout.level} compared with {len(pods) - len(new)} left alone"
         case Phase.PROMOTING:
             return f"{ready} of {view.replicas if view else 0} replicas serve at {rollout.level}{pending}"
         case Phase.ROLLING_BACK:
             return f"{len(new)} pods are still at {rollout.level}, going back to {rollout.back_to}"
+
+
+def _pods(count: int) -> str:
+    return f"{count} pod" if count == 1 else f"{count} pods"
 
 
 def canary_table() -> str:

@@ -142,7 +142,7 @@ def barred(situation: Situation, rule: Rule) -> str | None:
     if not failures:
         return None
     failed = failures[-1] if rule.action.type is ActionType.DISABLE else failures[0]
-    again = "" if failed.until is None else f", not before {rfc3339(round(failed.until))}"
+    again = "" if failed.until is None else f" before {rfc3339(round(failed.until))}"
     return f"{failed.level} failed ({failed.reason}): not tried again{again}"
 
 

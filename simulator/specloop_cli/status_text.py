@@ -89,7 +89,8 @@ def _facts(one: Report, now: float) -> Iterator[tuple[str, str]]:
     if one["recommendation"]:
         yield "recommended", _recommendation(one["recommendation"])
     for failed in one["quarantine"]:
-        yield "quarantined", f"{failed['level']}: {failed['reason']}"
+        again = f" (until {failed['until']})" if failed.get("until") else ""
+        yield "quarantined", f"{failed['level']}{again}: {failed['reason']}"
     for problem in one["problems"]:
         yield "problem", problem
 

@@ -157,8 +157,8 @@ ENDINGS: Mapping[str, tuple[Speak, Phase | None, Ending | None, str]] = {
     "recommend": (recommend, Phase.ROLLING_BACK, Ending.CANCELLED, "the policy's mode is Recommend now"),
     "edited": (edited, Phase.ROLLING_BACK, Ending.CANCELLED, "the policy's level k3 is another than when this began"),
     "override": (override, Phase.ROLLING_BACK, Ending.CANCELLED, "the override asks for k5"),
-    "schedule": (schedule, Phase.SOAKING, None, "1 canary pods at k3 are compared with 3 others"),
-    "rules": (still_low, Phase.SOAKING, None, "1 canary pods at k3 are compared with 3 others"),
+    "schedule": (schedule, Phase.SOAKING, None, "1 pod at k3 compared with 3 left alone"),
+    "rules": (still_low, Phase.SOAKING, None, "1 pod at k3 compared with 3 left alone"),
 }
 
 

@@ -293,9 +293,9 @@ def test_a_soak_longer_than_the_deadline_puts_it_off() -> None:
         (
             rollout(P.CANARY),
             view(*THREE, new(pending="3 Insufficient nvidia.com/gpu"), held=True),
-            "0 of 1 canary pods at k3 are ready: 3 Insufficient nvidia.com/gpu",
+            "0 of 1 pod of the canary at k3 ready: 3 Insufficient nvidia.com/gpu",
         ),
-        (rollout(P.SOAKING), view(*THREE, new(ready=True)), "1 canary pods at k3 are compared with 2 others"),
+        (rollout(P.SOAKING), view(*THREE, new(ready=True)), "1 pod at k3 compared with 2 left alone"),
         (rollout(P.PROMOTING), view(*THREE, new(ready=True)), "1 of 3 replicas serve at k3"),
         (rollout(P.ROLLING_BACK), view(*THREE, new(), template="k5"), "1 pods are still at k3, going back to k5"),
     ],
