@@ -15,8 +15,8 @@ from specloop_operator.program import run
 from specloop_operator.settings import SettingsError, load_settings
 
 COLLECT = (10_000, 20, 10)
-"""Collect garbage a tenth as often: an answer about a thousand pods is some 300,000 objects with no cycle among them, and
-by default a third of the processor's time goes into looking for one."""
+"""Collect garbage a tenth as often: an answer about a thousand pods is some 300,000 objects with no cycle among them,
+and by default a third of the processor's time goes into looking for one."""
 
 
 def main() -> int:

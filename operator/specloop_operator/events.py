@@ -146,8 +146,8 @@ class Reason(StrEnum):
     )
     ROLLOUT_ROLLED_BACK = (
         "RolloutRolledBack", _WARNING, Action.ROLL_OUT, On.BOTH,
-        "The old level is put back; the note says which check failed. What failed for good is not tried again before its "
-        "configuration or image changes, what was slower, unsure or without room only after a gap.",
+        "The old level is put back; the note says which check failed. What failed for good is not tried again before "
+        "its configuration or image changes; what was slower, unsure or without room is, after a gap.",
     )
     ROLLOUT_CANCELLED = (
         "RolloutCancelled", _NORMAL, Action.ROLL_OUT, On.BOTH,

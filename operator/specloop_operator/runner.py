@@ -70,12 +70,12 @@ class Runner:
             loop.interval_seconds = interval_seconds
             begin = datetime.fromtimestamp(self._phase(name, interval_seconds, source), UTC)
             trigger = IntervalTrigger(seconds=interval_seconds, start_date=begin, timezone=UTC)
-            self._scheduler.add_job(loop.due.set, trigger, id="/".join(name), replace_existing=True)
+            self._scheduler.add_job(loop.fall_due, trigger, id="/".join(name), replace_existing=True)
         if at_once:
             loop.due.set()
 
     def _phase(self, name: Name, interval_seconds: int, source: str) -> int:
-        """Where on the grid a policy ticks: together where a fetch is shared, spread where every pod is asked itself."""
+        """Where on the grid a policy ticks: together where a fetch is shared, else spread."""
         found = self._world.sources.get(source)
         return 0 if found is None or found.shared else crc32("/".join(name).encode()) % interval_seconds
 
@@ -121,6 +121,10 @@ class _Loop:
         self._ending = False
         self._retry = RETRY_SECONDS
         self.task = asyncio.create_task(self._run(), name="/".join(governor.name))
+
+    async def fall_due(self) -> None:
+        """Make a tick due; a coroutine, because the scheduler calls plain functions in a thread."""
+        self.due.set()
 
     async def end(self) -> None:
         """Let the tick under way come to its end, and begin no other."""

@@ -141,7 +141,7 @@ def see(body: Body, store: Store, derived: Ladder | None) -> Sight:
 
 
 class Eye:
-    """Looks at one policy again and again, and reads nothing twice: objects in the store are replaced, never changed."""
+    """Looks at one policy again and again, reading nothing twice: objects in the store are replaced, never changed."""
 
     def __init__(self) -> None:
         self._objects: Sequence[Body] = ()

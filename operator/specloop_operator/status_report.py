@@ -75,7 +75,7 @@ def seen_status(
     before: SpecPolicyStatus, sight: Sight, turn: Turn, metrics: MetricsReport, now: float
 ) -> SpecPolicyStatus:
     """The status after a turn."""
-    remembered, running = turn.remembered, sight.level
+    remembered = turn.remembered
     acceptance = acceptance_percent(metrics.evidence)
     return SpecPolicyStatus(
         observed_generation=sight.generation,
