@@ -284,10 +284,9 @@ def _metrics_row(sight: Sight, world: World, collected: Collected, heard: int) -
     source, expected = sight.spec.signals.source, sum(not pod.leaving for pod in sight.pods)
     if source not in world.sources:
         return ConditionReason.NO_SUCH_SOURCE, collected.problem or ""
-    if collected.problem is not None and not collected.samples and not heard:
-        return ConditionReason.SOURCE_FAILED, collected.problem
-    if collected.problem is not None and collected.until is None:
+    if collected.problem is not None and not collected.samples:
         return ConditionReason.SOURCE_FAILED, collected.problem
     if heard == 0:
         return ConditionReason.NOT_HEARD, f"source {source}: none of {expected} pods is heard from"
-    return ConditionReason.HEARD, f"source {source}: {heard} of {expected} pods are heard from"
+    trouble = f"; {collected.problem}" if collected.problem else ""
+    return ConditionReason.HEARD, f"source {source}: {heard} of {expected} pods are heard from{trouble}"

@@ -40,9 +40,10 @@ ENDING = (
     Row("suspended", "The policy is suspended", "The old template is put back."),
     Row("recommend", "The policy's mode is Recommend now", "The old template is put back."),
     Row("edited", "The policy defines the level anew", "The old template is put back."),
-    Row("override", "An override asks for another level",
-        "The old template is put back; then it is the override's turn."),
-    Row("schedule", "A schedule asks for another level", "A probe is put back; any other roll-out ends first."),
+    Row("override", "An override asks for another level, or whoever asked for this one does not any more",
+        "The old template is put back; then it is the turn of whoever asks."),
+    Row("schedule", "A schedule asks for another level",
+        "A probe is put back, and a level that somebody asked for; what a rule asked for ends first."),
     Row("rules", "A rule asks for another level", "The roll-out ends first."),
 )  # fmt: skip
 """While a roll-out is under way: the first that is so says what becomes of it; a retreat but for the second goes on."""

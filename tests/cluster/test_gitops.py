@@ -1,21 +1,25 @@
 """Who else writes to a target: Helm, kubectl and Argo CD beside both bindings, as docs/gitops.md says."""
 
+import copy
 import json
-from collections.abc import Iterator
+import secrets
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import yaml
+from kubernetes.dynamic.exceptions import ConflictError
 
 from tests.support.cluster.cluster import Cluster, ProgramFailed
 from tests.support.cluster.environment import Object
-from tests.support.cluster.gitops import Release, SelfHeal
+from tests.support.cluster.gitops import SURVIVAL, Release, SelfHeal, survival_table
 from tests.support.cluster.llama import LABELS, LADDER, LLAMA, ONE_MORE, STORIES, deployment, generation
 from tests.support.cluster.operator import Operator
 from tests.support.cluster.policies import OVERRIDE, Followed, follow, policy, until_ticks
 from tests.support.cluster.proxy import Proxy
-from tests.support.cluster.workloads import ANNOTATION, bound, container, drafts, workload
+from tests.support.cluster.workloads import ANNOTATION, MODEL, bound, container, drafts, workload
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -47,9 +51,14 @@ def annotate(cluster: Cluster, value: str) -> None:
 
 
 def setting(cluster: Cluster) -> str | None:
-    """What the pod template says now: an annotation's value, or a flag's; None where it says nothing."""
-    template = deployment(cluster)["spec"]["template"]
-    args = template["spec"]["containers"][0]["args"]
+    """What the pod template says now."""
+    return setting_of(deployment(cluster))
+
+
+def setting_of(body: Object) -> str | None:
+    """What a pod template says: an annotation's value, or a flag's; None where it says nothing."""
+    template = body["spec"]["template"]
+    args = template["spec"]["containers"][0].get("args", ())
     if "--speculative-config" in args:
         return str(args[args.index("--speculative-config") + 1])
     value: str | None = (template["metadata"].get("annotations") or {}).get(ANNOTATION)
@@ -113,14 +122,10 @@ def test_helm_keeps_the_annotation_whichever_way_it_upgrades(cluster: Cluster) -
         scene.chat.until_level("k3")
         written = setting(cluster)
         assert json.loads(written or "")["num_speculative_tokens"] == 3
-        modes = ("true", "false", "false", "true")
-        for revision, server_side in enumerate(modes, 2):
-            release.upgrade(f"--server-side={server_side}", tier=f"tier-{revision}")
-            assert deployment(cluster)["metadata"]["labels"]["tier"] == f"tier-{revision}"
+        for mode in ("true", "false"):
+            release.upgrade(f"--server-side={mode}", tier=f"{mode}-tier")
+            assert deployment(cluster)["metadata"]["labels"]["tier"] == f"{mode}-tier"
             assert setting(cluster) == written
-        release.roll_back(1)
-        assert deployment(cluster)["metadata"]["labels"]["tier"] == "silver"
-        assert setting(cluster) == written
         release.spec["template"]["spec"]["terminationGracePeriodSeconds"] = 4
         release.upgrade("--server-side=true")
         cluster.until_rolled_out(LLAMA)
@@ -304,17 +309,153 @@ def test_helm_does_not_keep_flags_whichever_way_it_upgrades(cluster: Cluster) ->
         scene.rests()
 
 
+BODIES: list[tuple[Object, Object]] = [
+    # in Git, and what the operator applies to it
+    (annotated(), {"metadata": {"annotations": {ANNOTATION: drafts(3)}}}),
+    (annotated({ANNOTATION: drafts(5)}), {"metadata": {"annotations": {ANNOTATION: drafts(3)}}}),
+    (flagged(), {"spec": {"containers": [{"name": "vllm", "args": [MODEL, "--speculative-config", drafts(3)]}]}}),
+]
+
+
+@pytest.mark.parametrize("who", SURVIVAL)
+def test_what_survives_whom(cluster: Cluster, who: str) -> None:
+    """Told by the template alone: no pods are needed."""
+    fates = [fate(cluster, who, in_git, part) for in_git, part in BODIES]
+    assert tuple(fates) == SURVIVAL[who]
+
+
+def fate(cluster: Cluster, who: str, in_git: Object, part: Object) -> str:
+    """What becomes of the setting when somebody installs the workload, the operator writes, and they write again."""
+    name = f"llama-{secrets.token_hex(2)}"
+    body = {**in_git, "metadata": {"name": name}, "spec": {**in_git["spec"], "replicas": 0}}
+    write_again = installed(cluster, who, body)
+    own = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": {"template": part}}
+    cluster.apply(own, manager="specloop", force=True)
+    refused = False
+    try:
+        write_again()
+    except ProgramFailed as error:
+        refused = 'conflict with "specloop": .spec.template' in str(error)
+    left = {drafts(3): "kept", drafts(5): "reverted", None: "dropped"}[setting_of(cluster.get("Deployment", name))]
+    return "refused" if refused and left == "kept" else left
+
+
+def installed(cluster: Cluster, who: str, body: Object) -> Callable[[], str]:
+    """Have somebody install a workload; how they write it again, with another label."""
+    program, command, *flags = who.split()
+    name, again = body["metadata"]["name"], {**body, "metadata": {**body["metadata"], "labels": {"tier": "gold"}}}
+    if program == "helm":
+        release = Release(cluster, body)
+        release.upgrade("--server-side=false" if "--server-side=false" in flags else "--server-side=true")
+        if command == "rollback":
+            release.upgrade(tier="gold")
+            return release.roll_back
+        return lambda: release.upgrade(*flags, tier="gold")
+    cluster.kubectl("apply", *(flag for flag in flags if flag == "--server-side"), "-f", manifest(cluster, body))
+    if command == "rollout":
+        return lambda: cluster.kubectl(command, *flags, f"deployment/{name}")
+    return lambda: cluster.kubectl(command, *flags, "-f", manifest(cluster, again))
+
+
+def test_the_documentation_says_what_was_seen() -> None:
+    """The table is this file's own."""
+    assert survival_table() in (Path(__file__).parents[2] / "docs" / "gitops.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("own", [{}, {"own": "1"}], ids=["none", "one"])
 def test_who_takes_the_templates_last_annotation_away_takes_the_setting_along(
     cluster: Cluster, own: dict[str, str]
 ) -> None:
     """A client-side helm or kubectl then nulls the whole map; where there was none of its own, nothing happens."""
-    with_it, without_it = annotated(own or None), annotated()
-    for manifest_ in (with_it, without_it):
-        manifest_["spec"]["replicas"] = 0
+    with_it, without_it = (
+        {**one, "spec": {**one["spec"], "replicas": 0}} for one in (annotated(own or None), annotated())
+    )
     release = Release(cluster, with_it)
     release.upgrade("--server-side=false")
-    annotate(cluster, drafts(5))
+    annotate(cluster, drafts(3))
     release.spec = without_it["spec"]
     release.upgrade("--server-side=false", tier="gold")
-    assert setting(cluster) == (None if own else drafts(5))
+    assert setting(cluster) == (None if own else drafts(3))
+
+
+def test_a_container_of_flags_is_renamed_server_side_once_the_operator_has_given_it_up(cluster: Cluster) -> None:
+    """What is the operator's of the old one stays, a container with no image, until nothing is applied in its name."""
+    in_git, part = BODIES[2]
+    body = {**in_git, "spec": {**in_git["spec"], "replicas": 0}}
+    apply = ("apply", "--server-side", "--force-conflicts", "--field-manager=author", "-f")
+    cluster.apply(body)
+    cluster.apply({**body, "spec": {"template": part}}, manager="specloop", force=True)
+    renamed = copy.deepcopy(body)
+    renamed["spec"]["template"]["spec"]["containers"][0]["name"] = "engine"
+    with pytest.raises(ProgramFailed, match=r"containers\[0\].image: Required value"):
+        cluster.kubectl(*apply, manifest(cluster, renamed))
+    cluster.kubectl(*apply, manifest(cluster, body))
+    nothing = {key: value for key, value in body.items() if key != "spec"}
+    cluster.kubectl("apply", "--server-side", "--field-manager=specloop", "-f", manifest(cluster, nothing))
+    cluster.kubectl(*apply, manifest(cluster, renamed))
+    assert [one["name"] for one in deployment(cluster)["spec"]["template"]["spec"]["containers"]] == ["engine"]
+
+
+HOLDS: dict[str, tuple[Object, Object]] = {
+    "Deployment": ({"paused": True}, {"paused": False}),
+    "StatefulSet": (
+        {"updateStrategy": {"rollingUpdate": {"partition": 1}}},
+        {"updateStrategy": {"rollingUpdate": {"partition": 0}}},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", HOLDS)
+def test_git_must_not_name_what_holds_a_roll_out(cluster: Cluster, kind: str) -> None:
+    """It is the operator's while a canary is out."""
+    held, free = HOLDS[kind]
+    body = workload(LLAMA, 0, [bound(container())], kind=kind)
+    cluster.apply(body)
+    cluster.apply({**body, "spec": held}, manager="specloop", force=True)
+    cluster.apply(body)
+    with pytest.raises(ConflictError, match='conflict with \\\\"specloop'):
+        cluster.apply({**body, "spec": {**body["spec"], **free}})
+
+
+def emptied() -> Object:
+    """A Deployment whose `args` hold nothing but the setting."""
+    one = {**container(), "command": ["vllm", "serve", MODEL], "args": ["--speculative-config", drafts(5)]}
+    return workload(LLAMA, 2, [one], strategy=ONE_MORE)
+
+
+@pytest.mark.parametrize(
+    ("in_git", "level", "said"),
+    [(annotated(), "k3", drafts(3)), (emptied(), "disabled", None)],
+    ids=["no annotation", "nothing but flags"],
+)
+def test_what_was_not_there_is_put_back_too(cluster: Cluster, in_git: Object, level: str, said: str | None) -> None:
+    """The old template is the same to Kubernetes, so that the old pods stay; else all of them would be replaced."""
+    cluster.apply(in_git)
+    cluster.until_rolled_out(LLAMA)
+    old, before = pods(cluster), deployment(cluster)["spec"]["template"]
+    with governed(cluster, soakSeconds=3600) as scene:
+        wish = {OVERRIDE: json.dumps({"level": level, "by": "alice"})}
+        cluster.patch("SpecPolicy", "chat", {"metadata": {"annotations": wish}})
+        scene.chat.until(lambda: scene.chat.phase == "Soaking", "a canary")
+        assert json.loads(setting(cluster) or "null") == json.loads(said or "null")
+        cluster.patch("SpecPolicy", "chat", {"spec": {"suspend": True}})
+        scene.chat.until_condition("Progressing", "Cancelled")
+        assert deployment(cluster)["spec"]["template"] == before
+        assert pods(cluster) == old
+
+
+def test_a_change_that_cannot_be_read_lets_go_of_the_target(cluster: Cluster) -> None:
+    """Nobody can say what the old setting was; but what Git asks for must roll out, and not stay paused."""
+    cluster.apply(annotated())
+    annotate(cluster, drafts(5))
+    cluster.until_rolled_out(LLAMA)
+    with governed(cluster, soakSeconds=3600) as scene:
+        scene.chat.until_phase("Soaking")
+        later = annotated()
+        later["spec"]["template"]["spec"]["containers"][0]["args"] += ["--seed", "1", "$(EXTRA)"]
+        cluster.apply(later)
+        scene.chat.until_condition("TargetResolved", "UnsupportedCommand")
+        cluster.until(lambda: "paused" not in deployment(cluster)["spec"], "no pause")
+        assert scene.chat.condition("Progressing")["reason"] == "Cancelled"
+        assert setting(cluster) is not None
+        scene.rests()

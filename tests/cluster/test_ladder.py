@@ -16,7 +16,7 @@ from tests.support.cluster.llama import (
     serving,
 )
 from tests.support.cluster.operator import Operator
-from tests.support.cluster.policies import follow, policy
+from tests.support.cluster.policies import SOON, follow, policy
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(500)]
 
@@ -34,7 +34,7 @@ def test_a_deployment_goes_down_the_ladder_as_its_traffic_changes_and_up_again_b
     serving(cluster, 5, TELLING_TEMPERATURE)
     with Operator(cluster), cluster.traffic(LABELS, STORIES) as traffic:
         # Look-ups gain 8 % even on hot stories: this author would rather have a batch without drafts then.
-        gate = {"maxTpotIncreasePercent": 15, "maxOutputLengthChangePercent": 50}
+        gate = {**SOON["rollout"]["gate"], "maxTpotIncreasePercent": 15}
         chat = follow(cluster, policy("chat", LLAMA, mode="Enforce", rules=[HOT, LOW], rollout={"gate": gate}))
         chat.until_level("k3")
         traffic.phase = HOT_SUMMARIES

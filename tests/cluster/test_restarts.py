@@ -1,6 +1,7 @@
 """The operator killed at every step of a roll-out and started again: the same end, and no step twice."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -9,8 +10,8 @@ from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.environment import Object
 from tests.support.cluster.llama import LABELS, LLAMA, STORIES, deployment, lives, serving, template
 from tests.support.cluster.operator import Operator
-from tests.support.cluster.policies import Followed, asked_for, follow
-from tests.support.cluster.proxy import Asked, Proxy
+from tests.support.cluster.policies import ROLLOUT_SECONDS, asked_for, follow
+from tests.support.cluster.proxy import Asked, Hold, Proxy
 from tests.support.cluster.workloads import ANNOTATION
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -18,6 +19,9 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 FEW_STORIES = replace(STORIES, clients=4)
 """One for each pod."""
 BROKEN: Object = {"k3": {"crashAfterSeconds": 0}}
+PROVED: Object = {"minReadySeconds": 120}
+"""So that the second wave waits longer than an operator takes to start: in between, nobody holds the workload."""
+UNPROVED: Object = {"minReadySeconds": 0}
 LONG: Object = {"soakSeconds": 600, "progressDeadlineSeconds": 900}
 
 
@@ -36,8 +40,8 @@ class Traces:
     """Writes to the workload by the operator that were answered with success."""
 
 
-PROMOTED = Traces(generation=4, revision=2, replica_sets=2, pods=6, applications=3)
-"""Three pods at k5 and three at k3; written, held, let go."""
+PROMOTED = Traces(generation=6, revision=2, replica_sets=2, pods=6, applications=3)
+"""Three pods at k5 and three at k3; written, held, let go; beside that their author edits how pods are proved."""
 ROLLED_BACK = Traces(generation=4, revision=3, replica_sets=2, pods=4, applications=3)
 """Three pods at k5 and the canary; written, held, and in one write put back and let go."""
 
@@ -95,43 +99,61 @@ FORWARD = [
     "Promoting: K = 3",
     "remember over",
 ]
-BACK = [*FORWARD[:4], "remember RollingBack", "RollingBack: K = 5", "remember over"]
+BACK = ["remember RollingBack", "RollingBack: K = 5", "remember over"]
 
 
-def killed_before_each(cluster: Cluster, operator: Operator, proxy: Proxy, steps: Steps, chat: Followed) -> None:
-    """Kill the operator before each of its steps gets through, and start it again, to the end of the roll-out."""
-    hold = proxy.hold(steps.reached)
-    while steps.names[-1:] != ["remember over"]:
-        chat.until(lambda: hold.waiting, f"a step after {steps.names}")
-        operator.kill()
-        cluster.until(lambda: not hold.waiting, "the end of a request whose client is gone")
-        operator.start()
+@dataclass(frozen=True)
+class Killer:
+    """Kills the operator before a step of a policy's roll-out gets through, and starts it again."""
+
+    cluster: Cluster
+    operator: Operator
+    steps: Steps
+    hold: Hold
+
+    def kill_before(self, names: Sequence[str]) -> None:
+        """Do so at each of these steps, which must be the next ones in this order."""
+        for name in names:
+            self.cluster.until(lambda: self.hold.waiting, f"{name} after {self.steps.names}", ROLLOUT_SECONDS)
+            assert self.steps.names[-1] == name
+            self.operator.kill()
+            self.cluster.until(lambda: not self.hold.waiting, "the end of a request whose client is gone")
+            self.operator.start()
+
+
+def killing(cluster: Cluster, operator: Operator, proxy: Proxy, steps: Steps) -> Killer:
+    """A killer for the steps that are not come to yet."""
+    return Killer(cluster, operator, steps, proxy.hold(steps.reached))
 
 
 def test_a_roll_out_whose_operator_is_killed_before_each_step_is_promoted_as_any_other(cluster: Cluster) -> None:
     """What is remembered before a step is taken, and what is seen of the workload, is all that the next one needs."""
     serving(cluster, replicas=3)
-    steps = Steps()
+    cluster.patch("Deployment", LLAMA, {"spec": PROVED})
     with (
         cluster.proxy() as proxy,
         Operator(cluster, url=proxy.url) as operator,
         cluster.traffic(LABELS, FEW_STORIES),
     ):
         chat = follow(cluster, asked_for("k3", LLAMA))
-        killed_before_each(cluster, operator, proxy, steps, chat)
-        chat.until_level("k3")
-        assert chat.condition("Progressing")["reason"] == "Promoted"
-        assert steps.names == FORWARD
+        killer = killing(cluster, operator, proxy, Steps())
+        killer.kill_before(FORWARD[:-1])
+        cluster.patch("Deployment", LLAMA, {"spec": UNPROVED})
+        killer.kill_before(FORWARD[-1:])
+        chat.until_condition("Progressing", "Promoted")
         cluster.until_rolled_out(LLAMA)
         assert traces(cluster, proxy) == PROMOTED
 
 
-def test_a_roll_out_whose_operator_is_left_alone(cluster: Cluster) -> None:
-    """What the two with killed operators are compared with: one that is promoted, and one that is rolled back."""
+def test_a_roll_out_whose_operator_is_left_alone_takes_the_same_steps(cluster: Cluster) -> None:
+    """What the ones whose operators are killed are compared with."""
     serving(cluster, replicas=3)
+    cluster.patch("Deployment", LLAMA, {"spec": PROVED})
     with cluster.proxy() as proxy, Operator(cluster, url=proxy.url), cluster.traffic(LABELS, FEW_STORIES):
         chat = follow(cluster, asked_for("k3", LLAMA))
-        chat.until_level("k3")
+        chat.until_phase("Promoting")
+        cluster.patch("Deployment", LLAMA, {"spec": UNPROVED})
+        chat.until_condition("Progressing", "Promoted")
         cluster.until_rolled_out(LLAMA)
         assert traces(cluster, proxy) == PROMOTED
 
@@ -140,12 +162,10 @@ def test_a_roll_out_whose_operator_is_killed_on_the_way_back_is_rolled_back_as_a
     """The old pods never notice, and the old template is back word for word."""
     serving(cluster, replicas=3, faults=BROKEN)
     old_pods, old_template = lives(cluster), template(cluster)
-    steps = Steps(names=BACK[:4])
     with cluster.proxy() as proxy, Operator(cluster, url=proxy.url) as operator:
         chat = follow(cluster, asked_for("k3", LLAMA))
-        killed_before_each(cluster, operator, proxy, steps, chat)
+        killing(cluster, operator, proxy, Steps(names=FORWARD[:4])).kill_before(BACK)
         chat.until_condition("Progressing", "RolledBack")
-        assert steps.names == BACK
         cluster.until_rolled_out(LLAMA)
         assert (lives(cluster), template(cluster)) == (old_pods, old_template)
         assert traces(cluster, proxy) == ROLLED_BACK

@@ -19,6 +19,30 @@ ARGO = "argocd-controller"
 HEAL_SECONDS = 0.2
 
 
+SURVIVAL = {
+    # who writes: what becomes of an annotation that Git does not have, of one that Git has, and of flags
+    "helm upgrade --server-side=true": ("kept", "refused", "refused"),
+    "helm upgrade --server-side=true --force-conflicts": ("kept", "reverted", "reverted"),
+    "helm upgrade --server-side=false": ("kept", "reverted", "reverted"),
+    "helm upgrade --server-side=false --force-replace": ("dropped", "reverted", "reverted"),
+    "helm rollback": ("kept", "refused", "refused"),
+    "kubectl apply": ("kept", "reverted", "reverted"),
+    "kubectl apply --server-side": ("kept", "refused", "refused"),
+    "kubectl apply --server-side --force-conflicts": ("kept", "reverted", "reverted"),
+    "kubectl replace": ("dropped", "reverted", "reverted"),
+    "kubectl rollout restart": ("kept", "kept", "kept"),
+}
+"""What becomes of a setting that the operator wrote when somebody else writes the whole workload."""
+
+
+def survival_table() -> str:
+    """The same in Markdown, for docs/gitops.md."""
+    rows = [f"| `{who}` | {' | '.join(fates)} |" for who, fates in SURVIVAL.items()]
+    return "\n".join(
+        ("| who writes | annotation, not in Git | annotation, in Git too | flags |", "|---|---|---|---|", *rows)
+    )
+
+
 class Release:
     """A release of the chart `llama`, whose Deployment has the spec of a manifest."""
 
@@ -33,9 +57,9 @@ class Release:
         self._values.write_text(yaml.safe_dump({"spec": self.spec, "tier": tier}))
         return self._cluster.helm("upgrade", "--install", self._name, str(CHART), "-f", str(self._values), *flags)
 
-    def roll_back(self, revision: int) -> str:
-        """Back to an earlier revision; what helm says."""
-        return self._cluster.helm("rollback", self._name, str(revision))
+    def roll_back(self) -> str:
+        """Back to the first revision; what helm says."""
+        return self._cluster.helm("rollback", self._name, "1")
 
 
 Ignore = Callable[[Object, Object], None]

@@ -47,14 +47,13 @@ def serving(
     strategy: Object = ONE_MORE,
     faults: Mapping[str, Object] | None = None,
     simulation: Mapping[str, str] | None = None,
-    **spec: object,
 ) -> None:
-    """Ready pods that draft so many tokens; servers have faults at the levels that say so; `spec` goes in beside."""
+    """Ready pods that draft so many tokens; servers have faults at the levels that say so."""
     # All requests are equally easy to guess: what levels differ by shows within seconds.
     own = {"SPECLOOP_SIM_FAULTS": json.dumps(faults or {}), "SPECLOOP_SIM_CLUSTERING": "0", **(simulation or {})}
     one = bound(container(*flags, simulation=own))
     annotations = {ANNOTATION: drafts(tokens)}
-    cluster.apply(workload(LLAMA, replicas, [one], annotations=annotations, strategy=strategy, **spec))
+    cluster.apply(workload(LLAMA, replicas, [one], annotations=annotations, strategy=strategy))
     cluster.until_rolled_out(LLAMA)
 
 

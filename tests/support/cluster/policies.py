@@ -18,13 +18,14 @@ SOON: Object = {
         "minRequests": 10,
         "progressDeadlineSeconds": 60,
         "watchSeconds": 5,
-        "gate": {"maxOutputLengthChangePercent": 50},
+        "gate": {"maxOutputLengthChangePercent": 50, "maxTtftIncreasePercent": 50},
     },
     "guardrails": {"cooldownSeconds": 1, "probe": {"afterSeconds": 10, "maxSeconds": 60}},
 }
 """Durations of seconds, for traffic as fast as the simulated vLLM answers it.
 
-Answers are between half and one and a half times as long as is asked for: of few, the mean says little.
+Answers are between half and one and a half times as long as is asked for: of few, the mean says little.  A first token
+waits for the end of a step, which is a fifth of its time between k3 and k5: too near the gate's default for a short soak.
 """
 
 LOW = {"name": "low", "when": {"acceptance": {"belowPercent": 40}}, "forSeconds": 2, "action": {"type": "StepDown"}}

@@ -148,6 +148,36 @@ class TestAnOverride:
         assert scene.remembered.rollout is not None
         assert scene.remembered.rollout.soaking
 
+    def test_that_runs_out_or_is_taken_back_in_the_middle_of_its_roll_out_calls_that_off(self) -> None:
+        """Nobody asks for n-gram any more."""
+        expiring, taken_back = Scene(), Scene()
+        for scene, until in ((expiring, NOW + 600.0), (taken_back, None)):
+            scene.override("ngram", until=until)
+            scene.turn()
+            scene.until_soaking("ngram")
+        expiring.now = NOW + 700.0
+        taken_back.annotations.clear()
+        for scene in (expiring, taken_back):
+            turn = scene.turn(verdict=OPEN)
+            assert (turn.moved, turn.words) == (Phase.ROLLING_BACK, "the override by ada is over")
+            scene.pods.pop()
+            assert scene.turn(verdict=None).ended is Ending.CANCELLED
+            assert (scene.remembered.state.level, scene.remembered.state.forced) == ("k5", None)
+
+    def test_gives_way_to_nobody_but_another_wish(self) -> None:
+        """A schedule for its own level leaves the roll-out alone once the override is over; for another it ends it."""
+        for level, phase in (("ngram", Phase.SOAKING), ("disabled", Phase.ROLLING_BACK)):
+            scene = Scene()
+            scene.override("ngram")
+            scene.turn()
+            scene.until_soaking("ngram")
+            scene.annotations.clear()
+            always = {"name": "nightly", "cron": "* * * * *", "durationSeconds": 60, "level": level}
+            scene.spec["schedules"] = [always]
+            scene.turn(verdict=OPEN)
+            assert scene.remembered.rollout is not None
+            assert scene.remembered.rollout.phase is phase
+
     def test_has_its_turn_after_the_roll_out_that_it_called_off(self) -> None:
         """k3 is taken back first."""
         scene = Scene().soaking()

@@ -204,6 +204,14 @@ def test_progress_is_told_phase_by_phase() -> None:
     ]
 
 
+def test_while_a_canary_is_out_the_level_of_all_the_others_is_the_one_that_runs() -> None:
+    """The template's own once the rest follows."""
+    scene = Scene().soaking()
+    assert report(scene, scene.turn(verdict=OPEN)).observed_level == "k5"
+    scene.turn(verdict=PASSED)
+    assert report(scene, scene.turn(verdict=None)).observed_level == "k3"
+
+
 def test_on_the_way_back_the_old_level_is_the_one_to_be_at() -> None:
     """And the words say why."""
     scene = Scene().soaking()
@@ -356,6 +364,17 @@ class TestWhereNothingCanBeDecided:
         assert condition(status, "Ready").message == "there is no Deployment llama in namespace llm"
         assert (status.levels, status.decisions) == (before.levels, before.decisions)
         assert status.observed_generation == 2
+
+    def test_a_roll_out_that_is_given_up_is_no_progress_any_more(self) -> None:
+        """It was under way, and is not remembered."""
+        scene = Scene().soaking()
+        before = sent(report(scene, scene.turns[-1]))
+        assert said(before, "Progressing") == ("True", "Soaking")
+        blind = Blind(ConditionReason.TARGET_NOT_FOUND, "there is no Deployment llama in namespace llm")
+        forgotten = replace(scene.remembered, rollout=None, canary_pods=None)
+        status = blind_status(before, blind, forgotten, 1, scene.now)
+        assert said(status, "Progressing") == ("False", "Cancelled")
+        assert condition(status, "Progressing").message == f"k3 is given up: {blind.message}"
 
     def test_a_conflict_is_one_only_while_there_is_one(self) -> None:
         """Whatever else is wrong says that there is none."""

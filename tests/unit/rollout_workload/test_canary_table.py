@@ -130,19 +130,15 @@ views = st.none() | st.builds(
     pods=st.lists(pods, max_size=4).map(tuple),
     ordered=st.booleans(),
 )
+RETREATING = [(Kind.RETREAT, Phase.PROMOTING)]
+COMING = [(kind, phase) for kind in Kind if kind is not Kind.RETREAT for phase in Phase]
 rollouts = st.builds(
-    Rollout,
-    level=st.just("k3"),
-    back_to=st.just("k5"),
-    kind=st.sampled_from(Kind),
-    key=st.just("key"),
-    rest=st.just("rest"),
-    started_at=st.just(NOW),
-    phase=st.sampled_from(Phase),
-    since=st.just(NOW),
-    written=st.booleans(),
-    ending=st.none() | st.sampled_from((Ending.FAILED, Ending.CANCELLED, Ending.LOST)),
-    reason=st.just("why"),
+    lambda kind_and_phase, written, ending: rollout(
+        kind_and_phase[1], kind_and_phase[0], written=written, ending=ending, reason="why"
+    ),
+    st.sampled_from([*RETREATING, *COMING]),
+    st.booleans(),
+    st.none() | st.sampled_from((Ending.FAILED, Ending.CANCELLED, Ending.LOST)),
 )
 SLOW = GateVerdict(Result.FAIL, "slow", (Comparison("time per output token", Result.FAIL, "slow"),))
 verdicts = st.none() | st.sampled_from([SLOW, *(GateVerdict(result, str(result)) for result in Result)])

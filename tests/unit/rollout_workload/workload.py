@@ -226,6 +226,8 @@ class Drive:
     now: float = 1000.0
     called_off: str = ""
     plans: list[Plan] = field(default_factory=list)
+    happened: list[Moment] = field(default_factory=list)
+    """When something happened."""
     most_new_before_the_gate: int = 0
 
     def __post_init__(self) -> None:
@@ -269,6 +271,7 @@ class Drive:
             phase = self.rollout.phase
             chance = (chances or {}).get((phase, looks_in_phase[phase]))
             if chance is not None:
+                self.happened.append((phase, looks_in_phase[phase]))
                 chance(self)
             looks_in_phase[phase] += 1
             self.look(next(befalling, None))
