@@ -67,9 +67,13 @@ class Binding:
         return match(self.line.speculation, ladder)
 
     @property
-    def running_key(self) -> str:
-        """Hash of the configuration that it says now and the image: the `key` of the level that was written so."""
-        return configuration_key(self.line.config, self.image)
+    def setting(self) -> str:
+        """Hash of the configuration that it says now, whatever the image."""
+        return configuration_key(self.line.config, "")
+
+    def setting_at(self, level: Level) -> str:
+        """The same as it will be once a level is written."""
+        return configuration_key(self._configured(level).config, "")
 
     def key(self, level: Level, clients_send: Collection[ClientFeature] = ()) -> str:
         """Hash of a level's configuration and the image: what a failure is remembered by.

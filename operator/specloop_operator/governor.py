@@ -179,8 +179,10 @@ class Governor:
             case Step.PUT_BACK:
                 await put_back(sight, rollout, self._world)
             case Step.CLEAR:
+                left_behind = rollout.phase is Phase.ROLLING_BACK  # the new pods; a retreat leaves the old ones
                 for pod in sight.pods:
-                    if pod.level == rollout.level and pod.ready_since is None and not pod.leaving:
+                    stuck = pod.ready_since is None and not pod.leaving
+                    if stuck and (pod.level == rollout.level) is left_behind:
                         await self._world.cluster.delete_pod(target.namespace, pod.name)
             case _:
                 pass
@@ -224,7 +226,7 @@ def _old_binding(templates: Sequence[Body], sight: Sight, rollout: Rollout) -> B
         level = binding.level(sight.policy.ladder)
         if level is not None and level.name == rollout.back_to:
             return binding
-        others += [binding] if binding.running_key != rollout.key else []
+        others += [binding] if binding.setting != rollout.setting else []
     return next(iter(others), None)
 
 

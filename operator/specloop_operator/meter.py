@@ -34,7 +34,6 @@ class Meter:
         self._levels: dict[str, Level | None] = {}
         self._before = Blocks(BLOCKS)
         self._soak: Blocks | None = None
-        self._soak_since = 0.0
         self._watched: tuple[Watch, Blocks] | None = None
 
     def fits(self, signals: Signals) -> bool:
@@ -83,7 +82,7 @@ class Meter:
         if now < rollout.since + sight.limits.warmup_seconds:
             return
         if self._soak is None:
-            self._soak, self._soak_since = Blocks(BLOCKS), now
+            self._soak = Blocks(BLOCKS)
         groups = {
             CANARY: [pod.name for pod in serving if pod.level == rollout.level],
             CONTROL: [pod.name for pod in serving if pod.level != rollout.level],
@@ -112,7 +111,7 @@ class Meter:
             rules.gate,
             rules.min_requests,
             sight.limits.soak_seconds,
-            self._soak_since,
+            rollout.since + sight.limits.warmup_seconds,
             soak_deadline(rollout, sight.limits),
             self._at,
             speed=not forced,
@@ -122,7 +121,7 @@ class Meter:
         """The canary beside the pods left alone; without any, beside all pods as they were before."""
         canary = [block for block in blocks if CANARY in block.services]
         paired = [block for block in canary if CONTROL in block.services]
-        if paired:
+        if paired and paired[-1] is canary[-1]:  # else somebody let the rest follow
             return Evidence(_services(paired, CANARY), _services(paired, CONTROL))
         before = [block for block in self._before.closed if block.end > rollout.started_at - soak_seconds]
         after, earlier = _loads(canary, CANARY), _loads(before, ALL)

@@ -37,10 +37,10 @@ def _under_way(body: Body) -> bool:
 
 
 async def _put_right(target: Target, world: World) -> None:
-    """The template before the latest one is the one that all pods but the canary run; what is ours goes back to it."""
-    templates = await world.cluster.old_templates(target)
-    before = next(iter(templates[1:2]), target.template)
-    now, then = target.ours(target.template), target.ours(before)
+    """What is ours goes back to the latest template that says something else: all pods but the canary run that."""
+    now = target.ours(target.template)
+    older = [target.ours(template) for template in await world.cluster.old_templates(target)]
+    then = next((part for part in older if part != now), now)
     await apply(target, then, world)
     back = "its template stays as it is" if now == then else "the template before was put back"
     await world.telling.left_paused(

@@ -125,9 +125,13 @@ def _decide(sight: Sight, remembered: Remembered, measured: Measured, now: float
         refusal = next((one.reason for one in sight.refused if one.level == decision.level), "it cannot be written")
         words = f"{decision.level}: {refusal}"
         return replace(turn, remembered=remembered, blocked=(ConditionReason.UNSUPPORTED_COMMAND, words))
-    kind = _kind(decision, remembered.state, state, retreat=failed is not None)
-    rollout = begin(decision.level, running.name, kind, sight.keys[decision.level], sight.rest, now)
-    carried_out = wish.at if wish is not None and failed is not None else after.rolled_back_at
+    retreat = failed is not None and decision.level == failed.back_to
+    kind = _kind(decision, remembered.state, state, retreat=retreat)
+    to = sight.policy.ladder.find(decision.level)
+    assert to is not None  # it has a key
+    setting = sight.binding.setting_at(to)
+    rollout = begin(to.name, running.name, kind, sight.keys[to.name], sight.rest, now, setting)
+    carried_out = wish.at if wish is not None and retreat else after.rolled_back_at
     begun = replace(after, rollout=rollout, watch=None, reverted="", canary_pods=None, rolled_back_at=carried_out)
     first = _go_on(sight, begun, measured, now, "")
     since = remembered.state.changed_at
@@ -158,10 +162,9 @@ def _harm(
         return None, remembered
     if now >= watch.until:
         return None, replace(remembered, watch=None)
-    own = [pod for pod in sight.pods if pod.level == watch.level and not pod.leaving]
     windows = [window for window in measured.windows if window.level == watch.level]
     limit = sight.spec.rollout.gate.max_error_rate_percent
-    why = judge_watch(watch, sum(pod.restarts for pod in own), windows, measured.served, limit)
+    why = judge_watch(watch, _restarts(sight, watch.level), windows, measured.served, limit)
     return (None if why is None else FailedChange(watch.level, watch.key, why, watch.back_to)), remembered
 
 
@@ -239,6 +242,8 @@ def _called_off(sight: Sight, remembered: Remembered, now: float) -> str:
         return _by_hand(wish)
     if sight.policy.suspended:
         return "the policy is suspended"
+    if sight.target.replicas == 0:
+        return "the target is scaled to no pods"
     if not enforces(sight):
         return "the policy's mode is Recommend now"
     if sight.rest == rollout.rest and sight.keys.get(rollout.level) != rollout.key:
@@ -305,7 +310,7 @@ def _go_on(sight: Sight, remembered: Remembered, measured: Measured, now: float,
         verdict = None  # the rules have the first word
     found = plan(rollout, view, sight.limits, now, called_off=called_off, gate=verdict)
     wish = _asks_back(sight, remembered)
-    if wish is not None and called_off:
+    if wish is not None and called_off and found.words == called_off:
         found = replace(found, rollout=_failing(found.rollout))
         remembered = replace(remembered, rolled_back_at=wish.at)
     if rollout.soaking and found.rollout.phase is Phase.PROMOTING:
@@ -322,7 +327,7 @@ def _go_on(sight: Sight, remembered: Remembered, measured: Measured, now: float,
 
 def _template_level(sight: Sight, rollout: Rollout) -> str | None:
     """The level that the template asks for: what was written stays that, whatever an edited policy calls it now."""
-    if sight.binding.running_key == rollout.key:
+    if sight.binding.setting == rollout.setting:
         return rollout.level
     return sight.level.name if sight.level is not None else None
 
@@ -383,4 +388,10 @@ def _watch(sight: Sight, rollout: Rollout, now: float) -> Watch | None:
     seconds = sight.spec.rollout.watch_seconds
     if rollout.kind is Kind.RETREAT or seconds == 0:
         return None
-    return Watch(rollout.level, rollout.back_to, rollout.key, now, now + seconds, rollout.failed_share)
+    until = now + seconds
+    restarts = _restarts(sight, rollout.level)
+    return Watch(rollout.level, rollout.back_to, rollout.key, now, until, rollout.failed_share, restarts)
+
+
+def _restarts(sight: Sight, level: str) -> int:
+    return sum(pod.restarts for pod in sight.pods if pod.level == level and not pod.leaving)

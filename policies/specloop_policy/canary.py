@@ -113,6 +113,7 @@ PLAN: Mapping[tuple[Phase, Event], tuple[Phase | None, Step]] = {
     (Phase.PROMOTING, Event.HELD): (Phase.PROMOTING, Step.RELEASE),
     (Phase.PROMOTING, Event.COMPLETE): (None, Step.WAIT),
     (Phase.PROMOTING, Event.STRANDED): (None, Step.WAIT),
+    (Phase.PROMOTING, Event.STUCK): (Phase.PROMOTING, Step.CLEAR),
     **{
         (phase, event): (Phase.ROLLING_BACK, Step.PUT_BACK)
         for phase in (Phase.STARTING, Phase.CANARY, Phase.SOAKING, Phase.PROMOTING)
@@ -163,6 +164,8 @@ class Rollout:
     """Why it is promoted or rolled back."""
     failed_share: float = 0.0
     """Share of requests that failed beside the canary when it passed: what the level before had."""
+    setting: str = ""
+    """Hash of its configuration alone, by which it is known in the template whatever a policy calls it meanwhile."""
 
     @property
     def soaking(self) -> bool:
@@ -213,10 +216,10 @@ class Plan:
     ended: Ending | None = None
 
 
-def begin(level: str, back_to: str, kind: Kind, key: str, rest: str, now: float) -> Rollout:
+def begin(level: str, back_to: str, kind: Kind, key: str, rest: str, now: float, setting: str = "") -> Rollout:
     """A roll-out that is about to be written; a retreat goes to all pods at once."""
     phase = Phase.PROMOTING if kind is Kind.RETREAT else Phase.STARTING
-    return Rollout(level, back_to, kind, key, rest, now, phase, now)
+    return Rollout(level, back_to, kind, key, rest, now, phase, now, setting=setting)
 
 
 def plan(
@@ -286,7 +289,10 @@ def _event(
     if rollout.kind is not Kind.RETREAT and called_off:
         return Event.CANCELLED, called_off
     # A verdict that comes with the deadline counts, and so does a pod that is ready by then.
-    return _broken(rollout, view) or _forward(rollout, view, gate) or _overdue(rollout, view, limits, now, gate)
+    found = _broken(rollout, view) or _forward(rollout, view, gate) or _overdue(rollout, view, limits, now, gate)
+    if found is None and rollout.kind is Kind.RETREAT and rollout.written and _stuck(view, new=False):
+        return Event.STUCK, f"a pod that is not ready keeps its StatefulSet from going to {rollout.level}"
+    return found
 
 
 def _broken(rollout: Rollout, view: View) -> Found:
@@ -363,6 +369,8 @@ def _judged(gate: GateVerdict) -> Event:
 def _on_the_way_back(rollout: Rollout, view: View, limits: Limits, now: float) -> Found:
     if view.template == rollout.level:
         return Event.UNWRITTEN, rollout.reason
+    if view.template is not None and view.template != rollout.back_to:
+        return Event.UNDONE, f"somebody else set {view.template} on the way back to {rollout.back_to}: left as it is"
     if view.held:
         return Event.HELD, rollout.reason
     if view.settled and _all_ready(view, new=False):
@@ -370,9 +378,14 @@ def _on_the_way_back(rollout: Rollout, view: View, limits: Limits, now: float) -
     since, limit = _clock(rollout, view, limits)
     if now - since >= limit:
         return Event.OVERDUE, f"not all pods are back at {rollout.back_to} within {limit:.0f} s: {rollout.reason}"
-    if view.ordered and view.settled and any(pod.new and pod.ready_since is None for pod in view.pods):
+    if _stuck(view, new=True):
         return Event.STUCK, "a pod that is not ready keeps its StatefulSet from going back"
     return None
+
+
+def _stuck(view: View, *, new: bool) -> bool:
+    """Whether a pod of the level that is left is not ready, and so keeps its controller from replacing any."""
+    return view.ordered and view.settled and any(pod.new is new and pod.ready_since is None for pod in view.pods)
 
 
 def _all_ready(view: View, *, new: bool) -> bool:

@@ -21,6 +21,7 @@ class RolloutMemory(Report):
     back_to: Name = Field(description="The level before.")
     kind: Kind = Field(description="Rule, Probe, Forced or Retreat.")
     key: Hash = Field(description="Hash of its configuration and image.")
+    setting: Hash = Field(description="Hash of its configuration alone.")
     rest: Hash = Field(description="Hash of the rest of the pod template, which must not change meanwhile.")
     started_at: Time = Field(description="When it began.")
     phase: Phase = Field(description="Starting, Canary, Soaking, Promoting or RollingBack.")
@@ -45,6 +46,7 @@ class WatchMemory(Report):
     failed_share_percent: Annotated[int, Field(ge=0, le=100)] = Field(
         description="Failed requests beside it at the level before, rounded up."
     )
+    restarts: Pods = Field(description="Restarts that its pods had when it was promoted.")
 
 
 def to_rollout_memory(rollout: Rollout, canary_pods: int | None) -> RolloutMemory:
@@ -54,6 +56,7 @@ def to_rollout_memory(rollout: Rollout, canary_pods: int | None) -> RolloutMemor
         back_to=rollout.back_to,
         kind=rollout.kind,
         key=rollout.key,
+        setting=rollout.setting,
         rest=rollout.rest,
         started_at=as_time(rollout.started_at),
         phase=rollout.phase,
@@ -81,6 +84,7 @@ def to_rollout(memory: RolloutMemory) -> Rollout:
         memory.ending,
         memory.reason,
         memory.failed_share_percent / 100.0,
+        memory.setting,
     )
 
 
@@ -93,13 +97,22 @@ def to_watch_memory(watch: Watch) -> WatchMemory:
         since=as_time(watch.since),
         until=as_time(watch.until),
         failed_share_percent=_percent(watch.failed_share),
+        restarts=watch.restarts,
     )
 
 
 def to_watch(memory: WatchMemory) -> Watch:
     """The watch that was stored."""
     share = memory.failed_share_percent / 100.0
-    return Watch(memory.level, memory.back_to, memory.key, memory.since.timestamp(), memory.until.timestamp(), share)
+    return Watch(
+        memory.level,
+        memory.back_to,
+        memory.key,
+        memory.since.timestamp(),
+        memory.until.timestamp(),
+        share,
+        memory.restarts,
+    )
 
 
 def _percent(share: float) -> int:

@@ -25,6 +25,8 @@ class Watch:
     until: float
     failed_share: float = 0.0
     """Share of requests that failed beside it at the level before."""
+    restarts: int = 0
+    """Restarts that its pods had when it was promoted."""
 
 
 def judge_watch(
@@ -34,8 +36,9 @@ def judge_watch(
 
     `restarts` counts those of its pods, `windows` and `served` are theirs since the promotion.
     """
-    if restarts >= RESTARTS:
-        return f"{restarts} restarts of its engines since it was promoted"
+    since = restarts - watch.restarts
+    if since >= RESTARTS:
+        return f"{since} restarts of its engines since it was promoted"
     for pod in dict.fromkeys(window.pod for window in windows):
         last = [window for window in windows if window.pod == pod and window.end > watch.since][-STALLED_WINDOWS:]
         if len(last) == STALLED_WINDOWS and all(window.outcome is Outcome.STALLED for window in last):

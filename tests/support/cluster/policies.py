@@ -25,7 +25,7 @@ SOON: Object = {
 """Durations of seconds, for traffic as fast as the simulated vLLM answers it.
 
 Answers are between half and one and a half times as long as is asked for: of few, the mean says little.  A first token
-waits for the end of a step, which is a fifth of its time between k3 and k5: too near the gate's default for a short soak.
+waits for the end of a step, and so comes up to a fifth later at k5 than at k3: too near the gate's default.
 """
 
 LOW = {"name": "low", "when": {"acceptance": {"belowPercent": 40}}, "forSeconds": 2, "action": {"type": "StepDown"}}

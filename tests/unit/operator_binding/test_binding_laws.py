@@ -61,7 +61,8 @@ def test_every_level_is_written_so_that_it_is_read_again_and_nothing_else_is_tou
         made = applied(whole, binding.patch(level))
         again = bind(made)
         assert again.level(LADDER) == level
-        assert again.key(level) == again.running_key == binding.key(level)
+        assert again.key(level) == binding.key(level)
+        assert again.setting == binding.setting_at(level)
         assert rest_of(made, again) == rest_of(whole, binding)
         assert untouched(made, again) == untouched(whole, binding)
         assert other_words(made) == other_words(whole)

@@ -56,6 +56,7 @@ TABLE: Mapping[Phase, Mapping[Event, tuple[Phase | None, Step]]] = {
         E.HELD: (P.PROMOTING, S.RELEASE),
         E.COMPLETE: LEFT,
         E.STRANDED: LEFT,
+        E.STUCK: (P.PROMOTING, S.CLEAR),
         **FAILING,
         **OVER,
     },

@@ -285,10 +285,17 @@ def test_it_is_told_whether_speed_alone_fails_it(figures: dict[str, Any], alone:
 
 
 def test_what_fails_is_said_alone_and_before_what_is_open() -> None:
-    """Too few requests are open, answers of a fifth fail: a failure needs no more of anything."""
-    verdict = judged(against(blocks(output_tokens=2020.0)), min_requests=1000)
+    """The load is open, answers of a fifth fail."""
+    verdict = judged(against(blocks(output_tokens=2020.0), paired=False, load=(10.0, 1.0)))
     assert verdict.result is FAIL
     assert verdict.reason == "answers of 20 tokens against 101: -80.0 % (-80 to -80 %), 20 % is allowed"
+
+
+def test_a_few_requests_prove_no_harm_either() -> None:
+    """Two blocks may agree by chance: a failure waits for as many requests as a success."""
+    verdict = judged(against(blocks(output_tokens=2020.0)), min_requests=1000)
+    assert verdict.result is INCONCLUSIVE
+    assert "answers of 20 tokens" in verdict.reason
 
 
 @pytest.mark.parametrize(("after", "before", "alike"), [(8.0, 10.0, True), (7.9, 10.0, False), (10.0, 7.9, False)])

@@ -160,7 +160,8 @@ class Workload:
             case Step.PUT_BACK:
                 self._written(rollout.back_to, hold=False)
             case Step.CLEAR:
-                self.pods = [one for one in self.pods if one.level != NEW or one.ready_since is not None]
+                left = rollout.level if rollout.phase is Phase.ROLLING_BACK else rollout.back_to
+                self.pods = [one for one in self.pods if one.level != left or one.ready_since is not None]
             case Step.WAIT:
                 pass
 
