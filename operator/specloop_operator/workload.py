@@ -225,10 +225,16 @@ def _part(whole: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]
             part = _part(value, inner)
             found |= {name[2:]: part} if part else {}
         elif isinstance(value, list) and inner:
-            found[name[2:]] = [_part(one, of) for key, of in inner.items() for one in value if _is_item(one, key)]
+            found[name[2:]] = [_item(one, of) for key, of in inner.items() for one in value if _is_item(one, key)]
         else:
             found[name[2:]] = value
     return found
+
+
+def _item(container: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a container; a list of ours that is not there was emptied, and to leave it out would give it up."""
+    emptied: dict[str, Any] = {name: [] for name in ("command", "args") if f"f:{name}" in fields}
+    return emptied | _part(container, fields)
 
 
 def _is_item(one: Any, key: str) -> bool:

@@ -75,8 +75,8 @@ so that a fifth moves it by less than the speed that a gate's default lets go by
 def judge_gate(evidence: Evidence, gate: Gate, min_requests: int, *, speed: bool = True) -> GateVerdict:
     """Compare every figure; `speed` False: how fast it serves is said, but decides nothing."""
     found = [
-        _requests(evidence, min_requests),
-        _load(evidence),
+        _requests(evidence, min_requests, beside=speed),
+        _load(evidence) if speed else None,
         *_speeds(evidence, gate, decide=speed),
         _errors(evidence, gate.max_error_rate_percent),
         _output(evidence, gate.max_output_length_change_percent),
@@ -116,9 +116,10 @@ def _sum(values: Sequence[float | None]) -> float | None:
     return sum(said) if said and len(said) == len(values) else None
 
 
-def _requests(evidence: Evidence, least: int) -> Comparison | None:
+def _requests(evidence: Evidence, least: int, *, beside: bool) -> Comparison | None:
+    """Enough requests on the canary, and where speed decides also on what it is compared with."""
     canary, control = (add(side).finished_requests or 0.0 for side in (evidence.canary, evidence.control))
-    if min(canary, control) >= least:
+    if canary >= least and (control >= least or not beside):
         return None
     reason = f"{canary:.0f} requests finished on the canary and {control:.0f} beside it, {least} each are asked for"
     return Comparison("requests", Result.INCONCLUSIVE, reason)
@@ -146,8 +147,8 @@ def _speeds(evidence: Evidence, gate: Gate, *, decide: bool) -> Iterable[Compari
                 yield Comparison(figure, Result.INCONCLUSIVE, f"{figure}: not enough was measured to compare it")
             continue
         values = [1000.0 * _mean(side, top, bottom) for side in (evidence.canary, evidence.control)]
-        reason = (
-            f"{figure} {values[0]:.2f} ms against {values[1]:.2f} ms: {_change(spread)}, at most +{limit} % is allowed"
+        reason = f"{figure} {values[0]:.2f} ms against {values[1]:.2f} ms: {_change(spread)}, " + (
+            f"at most +{limit} % is allowed" if decide else "which decides nothing here"
         )
         result = _above(spread, 1.0 + limit / 100.0) if decide else Result.PASS
         yield Comparison(figure, result, reason)
