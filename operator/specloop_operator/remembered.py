@@ -24,6 +24,8 @@ class Remembered:
     """The level before the last change that was promoted; None where there is none to go back to."""
     reverted: str = ""
     """Who set another level than the operator, in words; "" while nobody did."""
+    reverted_wish: str = ""
+    """The override that was in force then, in words: it says nothing new."""
     rolled_back_at: float | None = None
     """Time of the last wish to roll back that was carried out, seconds since the epoch."""
 
@@ -41,6 +43,7 @@ def recall(memory: Memory | None) -> Remembered:
         memory.written_level,
         memory.previous_level,
         memory.reverted or "",
+        memory.reverted_wish or "",
         maybe_seconds(memory.rolled_back_at),
     )
 
@@ -55,6 +58,7 @@ def store(remembered: Remembered) -> Memory:
             "written_level": remembered.written_level,
             "previous_level": remembered.previous_level,
             "reverted": remembered.reverted[:4096] or None,
+            "reverted_wish": remembered.reverted_wish[:4096] or None,
             "rolled_back_at": maybe_time(remembered.rolled_back_at),
         }
     )

@@ -82,7 +82,7 @@ class Turn:
 def take_turn(sight: Sight, remembered: Remembered, measured: Measured, now: float) -> Turn:
     """Decide, or take the next step of the roll-out under way."""
     if remembered.rollout is None:
-        return _decide(sight, _noticed(sight, remembered), measured, now)
+        return _decide(sight, _noticed(sight, remembered, now), measured, now)
     if remembered.rollout.kind is Kind.PROBE and remembered.rollout.phase is not Phase.ROLLING_BACK:
         return _probe(sight, remembered, measured, now)
     return _go_on(sight, remembered, measured, now, _called_off(sight, remembered, now))
@@ -90,10 +90,10 @@ def take_turn(sight: Sight, remembered: Remembered, measured: Measured, now: flo
 
 def new_generation(remembered: Remembered) -> Remembered:
     """Somebody edited the policy: what failed or was undone before may be tried again."""
-    return replace(remembered, reverted="", state=replace(remembered.state, quarantine=()))
+    return replace(remembered, reverted="", reverted_wish="", state=replace(remembered.state, quarantine=()))
 
 
-def _noticed(sight: Sight, remembered: Remembered) -> Remembered:
+def _noticed(sight: Sight, remembered: Remembered, now: float) -> Remembered:
     """Whether somebody else put another level in the place of the one that we wrote, and whether it is watched on."""
     running = sight.level.name if sight.level is not None else None
     if remembered.watch is not None and remembered.watch.level != running:
@@ -102,7 +102,13 @@ def _noticed(sight: Sight, remembered: Remembered) -> Remembered:
         return remembered
     shown = running or str(sight.binding.line.speculation)
     words = f"{remembered.written_level} was written, and somebody else set {shown}"
-    return replace(remembered, written_level=None, reverted=words)
+    return replace(remembered, written_level=None, reverted=words, reverted_wish=_wish_in_force(sight, now))
+
+
+def _wish_in_force(sight: Sight, now: float) -> str:
+    """The override in force, told apart from any other; "" without one."""
+    override = override_in_force(sight, now)
+    return "" if override is None else f"{override.level} by {override.by} until {override.until}"
 
 
 def _decide(sight: Sight, remembered: Remembered, measured: Measured, now: float) -> Turn:
@@ -132,7 +138,9 @@ def _decide(sight: Sight, remembered: Remembered, measured: Measured, now: float
     setting = sight.binding.setting_at(to)
     rollout = begin(to.name, running.name, kind, sight.keys[to.name], sight.rest, now, setting)
     carried_out = wish.at if wish is not None and retreat else after.rolled_back_at
-    begun = replace(after, rollout=rollout, watch=None, reverted="", canary_pods=None, rolled_back_at=carried_out)
+    begun = replace(
+        after, rollout=rollout, watch=None, reverted="", reverted_wish="", canary_pods=None, rolled_back_at=carried_out
+    )
     first = _go_on(sight, begun, measured, now, "")
     since = remembered.state.changed_at
     probe = ProbeNews.STARTED if kind is Kind.PROBE else None
@@ -175,7 +183,8 @@ def _blocked(
     target = sight.target
     if target.held_by_others:
         return ConditionReason.TARGET_PAUSED, f"somebody else holds the roll-out of {target.kind.name} {target.name}"
-    if remembered.reverted and override_in_force(sight, now) is None:
+    # An override that was there before the revert says nothing new; to follow it would be to fight.
+    if remembered.reverted and _wish_in_force(sight, now) in ("", remembered.reverted_wish):
         words = f"{remembered.reverted}: held until the policy is edited or overridden"
         return ConditionReason.REVERTED, words
     if urgent:
@@ -362,8 +371,14 @@ def _ended(sight: Sight, remembered: Remembered, found: Plan, now: float) -> Tur
             state = state if state.level == level and state.probe is None else memory.adopted(state, level, now)
             decision = _taken_back(sight, rollout, found.words, level)
     reverted = found.words if found.ended is Ending.UNDONE else ""
+    wish = _wish_in_force(sight, now) if reverted else over.reverted_wish
     after = replace(
-        over, state=state, watch=watch, written_level=None if reverted else written, reverted=reverted or over.reverted
+        over,
+        state=state,
+        watch=watch,
+        written_level=None if reverted else written,
+        reverted=reverted or over.reverted,
+        reverted_wish=wish,
     )
     return Turn(
         after,

@@ -21,7 +21,7 @@ class RolloutMemory(Report):
     back_to: Name = Field(description="The level before.")
     kind: Kind = Field(description="Rule, Probe, Forced or Retreat.")
     key: Hash = Field(description="Hash of its configuration and image.")
-    setting: Hash = Field(description="Hash of its configuration alone.")
+    setting: Hash | None = Field(default=None, description="Hash of its configuration alone.")
     rest: Hash = Field(description="Hash of the rest of the pod template, which must not change meanwhile.")
     started_at: Time = Field(description="When it began.")
     phase: Phase = Field(description="Starting, Canary, Soaking, Promoting or RollingBack.")
@@ -29,8 +29,8 @@ class RolloutMemory(Report):
     written: bool = Field(description="Whether the pod template said the level once.")
     ending: Ending | None = Field(default=None, description="What it will have been once it is rolled back.")
     reason: Text = Field(description="Why it is promoted or rolled back.")
-    failed_share_percent: Annotated[int, Field(ge=0, le=100)] = Field(
-        description="Failed requests beside the canary when it passed, rounded up."
+    failed_share_percent: Annotated[int, Field(ge=0, le=100)] | None = Field(
+        default=None, description="Failed requests beside the canary when it passed, rounded up."
     )
     canary_pods: Pods | None = Field(default=None, description="Size of the canary; absent before it is known.")
 
@@ -43,10 +43,10 @@ class WatchMemory(Report):
     key: Hash = Field(description="Hash of its configuration and image.")
     since: Time = Field(description="When it was promoted.")
     until: Time = Field(description="Until when it is watched.")
-    failed_share_percent: Annotated[int, Field(ge=0, le=100)] = Field(
-        description="Failed requests beside it at the level before, rounded up."
+    failed_share_percent: Annotated[int, Field(ge=0, le=100)] | None = Field(
+        default=None, description="Failed requests beside it at the level before, rounded up."
     )
-    restarts: Pods = Field(description="Restarts that its pods had when it was promoted.")
+    restarts: Pods | None = Field(default=None, description="Restarts that its pods had when it was promoted.")
 
 
 def to_rollout_memory(rollout: Rollout, canary_pods: int | None) -> RolloutMemory:
@@ -83,8 +83,8 @@ def to_rollout(memory: RolloutMemory) -> Rollout:
         memory.written,
         memory.ending,
         memory.reason,
-        memory.failed_share_percent / 100.0,
-        memory.setting,
+        (memory.failed_share_percent or 0) / 100.0,
+        memory.setting or "",
     )
 
 
@@ -103,7 +103,7 @@ def to_watch_memory(watch: Watch) -> WatchMemory:
 
 def to_watch(memory: WatchMemory) -> Watch:
     """The watch that was stored."""
-    share = memory.failed_share_percent / 100.0
+    share = (memory.failed_share_percent or 0) / 100.0
     return Watch(
         memory.level,
         memory.back_to,
@@ -111,7 +111,7 @@ def to_watch(memory: WatchMemory) -> Watch:
         memory.since.timestamp(),
         memory.until.timestamp(),
         share,
-        memory.restarts,
+        memory.restarts or 0,
     )
 
 

@@ -157,6 +157,9 @@ class Memory(Report):
     reverted: Text | None = Field(
         default=None, description="Who set another level than the operator; held until the policy changes."
     )
+    reverted_wish: Text | None = Field(
+        default=None, description="The override that was in force then: it says nothing new."
+    )
     rolled_back_at: Time | None = Field(
         default=None, description="Time of the last wish to roll back that was carried out."
     )

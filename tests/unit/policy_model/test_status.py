@@ -35,7 +35,15 @@ def test_a_memory_comes_back_from_the_api_server_as_it_was(state: PolicyState) -
 
 
 def test_the_memory_has_every_field_of_the_state() -> None:
-    beside = ["rollout", "watch", "written_level", "previous_level", "reverted", "rolled_back_at"]  # the operator's own
+    beside = [
+        "rollout",
+        "watch",
+        "written_level",
+        "previous_level",
+        "reverted",
+        "reverted_wish",
+        "rolled_back_at",
+    ]  # the operator's own
     assert list(Memory.model_fields) == [*(field.name for field in dataclasses.fields(PolicyState)), *beside]
 
 
