@@ -144,24 +144,33 @@ class Eye:
     """Looks at one policy again and again, reading nothing twice: objects in the store are replaced, never changed."""
 
     def __init__(self) -> None:
+        self._asked: object = None
         self._objects: Sequence[Body] = ()
         self._sight: Sight | None = None
 
     def see(self, body: Body, store: Store, derived: Ladder | None) -> Sight:
         """As the function `see`; the same sight as before where all it was made of is the same."""
-        objects = _objects(body, store)
-        if self._sight is None or len(objects) != len(self._objects) or not all(map(is_, objects, self._objects)):
+        asked, objects = _asked(body, derived), _objects(body, store)
+        same = asked == self._asked and len(objects) == len(self._objects) and all(map(is_, objects, self._objects))
+        if self._sight is None or not same:
             self._sight = None
             self._sight = see(body, store, derived)
-            self._objects = objects
+            self._asked, self._objects = asked, objects
         return self._sight
 
 
+def _asked(body: Body, derived: Ladder | None) -> object:
+    """What a sight has of the policy: all but its status, which is written often."""
+    metadata = body["metadata"]
+    return metadata.get("generation"), metadata.get("annotations"), body.get("spec"), derived
+
+
 def _objects(body: Body, store: Store) -> Sequence[Body]:
-    """All that a sight is made of: the target's policies, the target and its pods; `derived` follows from the first."""
+    """What else a sight is made of: other policies of the target, the target, and its pods."""
     kind, name = target_of(body)
     target = store.target(kind, name) if kind in KINDS else None
-    return (body, *store.governing(kind, name), *((target.body, *store.pods_of(target)) if target is not None else ()))
+    others = [one for one in store.governing(kind, name) if one is not body]
+    return (*others, *((target.body, *store.pods_of(target)) if target is not None else ()))
 
 
 def _policy(name: str, spec: SpecPolicySpec, wishes: Wishes, binding: Binding, derived: Ladder | None) -> Policy:

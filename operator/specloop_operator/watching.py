@@ -5,7 +5,7 @@ Handlers of events alone: kopf writes nothing onto any object for them, neither 
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 import kopf
@@ -29,7 +29,12 @@ RETRY_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Between tries to take back the roll-out of a policy that is gone."""
 
 KEPT = ("metadata", "spec", "status")
-UNUSED_METADATA = frozenset({"managedFields"})
+KEPT_OF_PODS = {
+    "metadata": ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp", "labels", "annotations"),
+    "spec": ("containers",),
+    "status": ("phase", "podIP", "conditions", "containerStatuses"),
+}
+KEPT_OF_CONTAINERS = ("name", "image", "command", "args", "env", "ports")
 
 
 class Watching:
@@ -139,11 +144,17 @@ class Watching:
 
 
 def kept(resource: str, body: Body) -> Body:
-    """What the store keeps of an object: of pods not who owns which field, for there are many."""
-    found = {part: body[part] for part in KEPT if part in body}
-    if resource == PODS:
-        found["metadata"] = {key: value for key, value in body["metadata"].items() if key not in UNUSED_METADATA}
-    return found
+    """What the store keeps of an object: of pods what is looked at, for there are many."""
+    found = _parts(body, KEPT)
+    if resource != PODS:
+        return found
+    pod = {part: _parts(found.get(part) or {}, names) for part, names in KEPT_OF_PODS.items()}
+    pod["spec"]["containers"] = [_parts(one, KEPT_OF_CONTAINERS) for one in pod["spec"].get("containers") or ()]
+    return pod
+
+
+def _parts(body: Body, names: Iterable[str]) -> dict[str, Any]:
+    return {name: body[name] for name in names if name in body}
 
 
 def _asks(policy: Body) -> Any:
