@@ -124,8 +124,7 @@ class Governor:
         assert self._meter is not None
         windows = self._meter.windows()
         evidence = _evidence(sight, turn, windows, now)
-        heard = self._meter.heard([pod for pod in sight.pods if not pod.leaving])
-        report = MetricsReport(_metrics_row(sight, self._world, collected, heard), evidence, collected.query)
+        report = MetricsReport(_metrics_row(sight, self._world, collected, self._meter), evidence, collected.query)
         status = seen_status(before, sight, turn, report, now)
         await self._write(body, before, status)
         self._remembered = turn.remembered
@@ -282,13 +281,14 @@ def _evidence(sight: Sight, turn: Turn, windows: Sequence[Window], now: float) -
     return gather(sight.policy, windows, turn.evidence_level or level.name, turn.acceptance_since, now)
 
 
-def _metrics_row(sight: Sight, world: World, collected: Collected, heard: int) -> tuple[ConditionReason, str]:
-    source, expected = sight.spec.signals.source, sum(not pod.leaving for pod in sight.pods)
+def _metrics_row(sight: Sight, world: World, collected: Collected, meter: Meter) -> tuple[ConditionReason, str]:
+    source, pods = sight.spec.signals.source, [pod for pod in sight.pods if not pod.leaving]
     if source not in world.sources:
         return ConditionReason.NO_SUCH_SOURCE, collected.problem or ""
     if collected.problem is not None and not collected.samples:
         return ConditionReason.SOURCE_FAILED, collected.problem
+    heard, trouble = meter.heard(pods), collected.problem or meter.flawed(pods)
+    more = f"; {trouble}" if trouble else ""
     if heard == 0:
-        return ConditionReason.NOT_HEARD, f"source {source}: none of {expected} pods is heard from"
-    trouble = f"; {collected.problem}" if collected.problem else ""
-    return ConditionReason.HEARD, f"source {source}: {heard} of {expected} pods are heard from{trouble}"
+        return ConditionReason.NOT_HEARD, f"source {source}: none of {len(pods)} pods is heard from{more}"
+    return ConditionReason.HEARD, f"source {source}: {heard} of {len(pods)} pods are heard from{more}"

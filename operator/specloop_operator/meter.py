@@ -6,6 +6,7 @@ from specloop_engine.blocks import Block, Blocks
 from specloop_engine.feed import Feed
 from specloop_engine.history import History
 from specloop_engine.sample import Sample
+from specloop_engine.span import flaw
 from specloop_operator.pods import Pod
 from specloop_operator.sight import Sight
 from specloop_operator.turn import NOTHING_SERVED, Measured
@@ -19,6 +20,9 @@ from specloop_policy.watch import Watch
 
 BLOCKS = 512
 """Blocks kept: a soak of half an hour at the default interval has 120."""
+
+HEARD_WINDOWS = 2
+"""A pod whose latest sample is older than so many windows is not heard from: one window may just have begun."""
 
 CANARY, CONTROL, ALL = "canary", "control", "all"
 
@@ -60,8 +64,15 @@ class Meter:
         self._look_at_watched(watch, serving, now)
 
     def heard(self, pods: Sequence[Pod]) -> int:
-        """How many pods are heard from."""
-        return sum(pod.name in self._feed.latest for pod in pods)
+        """How many pods are heard from: their latest samples are of use, and no older than a window or two."""
+        oldest = self._at - HEARD_WINDOWS * self._signals.window_seconds
+        latest = [self._feed.latest[pod.name] for pod in pods if pod.name in self._feed.latest]
+        return sum(sample.at >= oldest and flaw(sample) is None for sample in latest)
+
+    def flawed(self, pods: Sequence[Pod]) -> str | None:
+        """Why the latest sample of a pod is of no use, in words; None where all are."""
+        latest = ((pod.name, self._feed.latest[pod.name]) for pod in pods if pod.name in self._feed.latest)
+        return next((f"{name}: {why}" for name, sample in latest if (why := flaw(sample)) is not None), None)
 
     def measured(self, sight: Sight, rollout: Rollout | None) -> Measured:
         """What it all says, as of the last look."""

@@ -1,6 +1,7 @@
 """A real Prometheus that scrapes the pods of a workload, and all that may go wrong with what it has of them."""
 
 import json
+import math
 import re
 import threading
 from collections.abc import Iterator
@@ -11,13 +12,15 @@ from pathlib import Path
 
 import httpx
 
-from tests.component.prometheus.servers import LAG_SECONDS, SCRAPE_SECONDS
 from tests.component.sources.real import RealPrometheus
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.environment import Object
 
 LOOK_SECONDS = 0.3
 PAGE_SECONDS = 5.0
+SCRAPE_SECONDS = 1
+LAG_SECONDS = 1
+"""No scrape may take longer."""
 
 
 class Pages(ThreadingHTTPServer):
@@ -29,6 +32,9 @@ class Pages(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _PageHandler)
+
+    def handle_error(self, *_: object) -> None:
+        """A Prometheus that waits no longer, or is killed, hangs up."""
 
     def page(self, address: str) -> str:
         """The page of a pod, as it is now."""
@@ -79,10 +85,25 @@ class Monitoring:
         new.write_text(json.dumps(found))
         new.rename(self._targets)
 
+    def shows_nan(self) -> bool:
+        """Whether the values that it has scraped lately are NaN."""
+        values = self._values()
+        return bool(values) and all(math.isnan(one) for one in values)
+
+    def shows_nothing(self) -> bool:
+        """Whether it has no values any more."""
+        return not self._values()
+
+    def _values(self) -> list[float]:
+        answer = httpx.get(
+            f"{self.prometheus.settings.url}/api/v1/query", params={"query": "vllm:generation_tokens_total"}
+        )
+        return [float(one["value"][1]) for one in answer.json()["data"]["result"]]
+
     def configure(self) -> None:
         """Write its configuration; JSON is YAML."""
         job = {"job_name": "pods", "file_sd_configs": [{"files": [str(self._targets)], "refresh_interval": "1s"}]}
-        every = {"scrape_interval": f"{SCRAPE_SECONDS * 1000:.0f}ms", "scrape_timeout": "400ms"}
+        every = {"scrape_interval": f"{SCRAPE_SECONDS}s", "scrape_timeout": f"{LAG_SECONDS}s"}
         text = json.dumps({"global": every, "scrape_configs": [job]})
         (self.prometheus.folder / "prometheus.yml").write_text(text)
 
