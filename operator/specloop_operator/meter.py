@@ -64,15 +64,18 @@ class Meter:
         self._look_at_watched(watch, serving, now)
 
     def heard(self, pods: Sequence[Pod]) -> int:
-        """How many pods are heard from: their latest samples are of use, and no older than a window or two."""
-        oldest = self._at - HEARD_WINDOWS * self._signals.window_seconds
-        latest = [self._feed.latest[pod.name] for pod in pods if pod.name in self._feed.latest]
-        return sum(sample.at >= oldest and flaw(sample) is None for sample in latest)
+        """How many pods are heard from: they gave a sample lately, and it is of use."""
+        return sum(flaw(sample) is None for sample in self._lately(pods).values())
 
     def flawed(self, pods: Sequence[Pod]) -> str | None:
-        """Why the latest sample of a pod is of no use, in words; None where all are."""
-        latest = ((pod.name, self._feed.latest[pod.name]) for pod in pods if pod.name in self._feed.latest)
-        return next((f"{name}: {why}" for name, sample in latest if (why := flaw(sample)) is not None), None)
+        """Why what a pod said lately is of no use, in words; None where all is."""
+        flaws = ((pod, flaw(sample)) for pod, sample in self._lately(pods).items())
+        return next((f"{pod}: {why}" for pod, why in flaws if why is not None), None)
+
+    def _lately(self, pods: Sequence[Pod]) -> dict[str, Sample]:
+        oldest = self._at - HEARD_WINDOWS * self._signals.window_seconds
+        latest = {pod.name: self._feed.latest[pod.name] for pod in pods if pod.name in self._feed.latest}
+        return {pod: sample for pod, sample in latest.items() if sample.at >= oldest}
 
     def measured(self, sight: Sight, rollout: Rollout | None) -> Measured:
         """What it all says, as of the last look."""

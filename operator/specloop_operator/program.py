@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from importlib.metadata import version
+from typing import Any
 
 import kopf
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -68,21 +69,28 @@ async def _fill(store: Store, client: ApiClient, namespaces: tuple[str, ...], no
     """List everything once, so that the first tick sees it all."""
     apps, core, custom = AppsV1Api(client), CoreV1Api(client), CustomObjectsApi(client)
     for namespace in namespaces or (None,):
-        lists = {
-            POLICIES: custom.list_custom_object_for_all_namespaces_without_preload_content(GROUP, VERSION, POLICIES)
-            if namespace is None
-            else custom.list_namespaced_custom_object_without_preload_content(GROUP, VERSION, namespace, POLICIES),
-            "deployments": apps.list_deployment_for_all_namespaces_without_preload_content()
-            if namespace is None
-            else apps.list_namespaced_deployment_without_preload_content(namespace),
-            "statefulsets": apps.list_stateful_set_for_all_namespaces_without_preload_content()
-            if namespace is None
-            else apps.list_namespaced_stateful_set_without_preload_content(namespace),
-            PODS: core.list_pod_for_all_namespaces_without_preload_content()
-            if namespace is None
-            else core.list_namespaced_pod_without_preload_content(namespace),
+        lists: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+            POLICIES: (
+                lambda: custom.list_custom_object_for_all_namespaces_without_preload_content(GROUP, VERSION, POLICIES),
+                lambda name: custom.list_namespaced_custom_object_without_preload_content(
+                    GROUP, VERSION, name, POLICIES
+                ),
+            ),
+            "deployments": (
+                apps.list_deployment_for_all_namespaces_without_preload_content,
+                apps.list_namespaced_deployment_without_preload_content,
+            ),
+            "statefulsets": (
+                apps.list_stateful_set_for_all_namespaces_without_preload_content,
+                apps.list_namespaced_stateful_set_without_preload_content,
+            ),
+            PODS: (
+                core.list_pod_for_all_namespaces_without_preload_content,
+                core.list_namespaced_pod_without_preload_content,
+            ),
         }
-        for resource, asking in lists.items():
+        for resource, (everywhere, within) in lists.items():
+            asking = everywhere() if namespace is None else within(namespace)
             for body in await listed(f"listing {resource}", asking):
                 store.put(resource, kept(resource, body), now())
 
