@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import gc
 import os
 import sys
 from pathlib import Path
@@ -10,17 +9,10 @@ from pathlib import Path
 from specloop_operator.api import ConnectError
 from specloop_operator.cluster import ApiError
 from specloop_operator.health import ListenError
+from specloop_operator.interpreter import set_up
 from specloop_operator.logs import configure_logging
 from specloop_operator.program import run
 from specloop_operator.settings import SettingsError, load_settings
-
-COLLECT = (10_000, 20, 10)
-"""Collect garbage a tenth as often: an answer about a thousand pods is some 300,000 objects with no cycle among them,
-and by default a third of the processor's time goes into looking for one."""
-
-SWITCH_SECONDS = 0.0005
-"""How long the thread that reads such an answer may go on before the event loop has its turn: it asks for one at every
-request, and by default waits ten times as long, which makes it four times as slow."""
 
 
 def main() -> int:
@@ -33,8 +25,7 @@ def main() -> int:
     try:
         settings = load_settings(arguments.config, os.environ)
         configure_logging(settings.log_format, settings.log_level.upper())
-        gc.set_threshold(*COLLECT)
-        sys.setswitchinterval(SWITCH_SECONDS)
+        set_up()
         asyncio.run(run(settings))
     except (SettingsError, ConnectError, ListenError, ApiError) as error:
         sys.stderr.write(f"specloop-operator: {error}\n")

@@ -60,6 +60,8 @@ class Meter:
         serving = [pod for pod in sight.pods if pod.ready_since is not None and not pod.leaving]
         if rollout is None:
             self._before.look(self._feed.latest, {ALL: [pod.name for pod in serving]}, now)
+            # Hundreds of policies would keep hours of what only the last minutes before a roll-out are asked for.
+            self._before.closed = list(self._before.since(now - sight.spec.rollout.soak_seconds))
         self._look_at_soak(sight, rollout, serving, now)
         self._look_at_watched(watch, serving, now)
 

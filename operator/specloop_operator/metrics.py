@@ -110,13 +110,11 @@ class Metrics:
         self._tick_seconds.observe(seconds)
         self._ticks.labels(result).inc()
 
-    def queried(self, source: str, *, answered: bool, count: int = 1) -> None:
-        """Count queries to a metric source that went the same way."""
-        self._source_queries.labels(source, "answered" if answered else "failed").inc(count)
-
-    def source_up(self, source: str, *, up: bool) -> None:
-        """Show whether a metric source gives answers."""
-        self._source_up.labels(source).set(1 if up else 0)
+    def queried(self, source: str, answered: int, failed: int) -> None:
+        """Count queries that a metric source was asked together, and show whether any was answered."""
+        for result, count in (("answered", answered), ("failed", failed)):
+            self._source_queries.labels(source, result).inc(count)
+        self._source_up.labels(source).set(1 if answered else 0)
 
     def requested(self, verb: str, resource: str, code: str) -> None:
         """Count a request to the API server; code is `none` where no answer came."""

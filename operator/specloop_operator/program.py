@@ -48,7 +48,7 @@ async def run(settings: OperatorSettings) -> None:
         )
         client = await connect(metrics)
         stack.push_async_callback(client.close)
-        sources = await stack.enter_async_context(open_sources(settings))
+        sources = await stack.enter_async_context(open_sources(settings, queried=metrics.queried))
         telling = Telling(metrics, Announcer(KubernetesEvents(EventsV1Api(client), os.uname().nodename)))
         store = Store(per_namespace=bool(settings.namespaces))
         slots = Slots(settings.max_concurrent_rollouts)

@@ -7,9 +7,10 @@ a tick by seconds at most, and no tick of a policy that reads another source.
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -17,7 +18,7 @@ import httpx
 
 from specloop_control.credentials import CredentialError, bearer
 from specloop_control.prometheus_hub import Connection, PrometheusHub
-from specloop_control.prometheus_server import Prometheus, PrometheusSettings
+from specloop_control.prometheus_server import Answer, Prometheus, PrometheusError, PrometheusSettings
 from specloop_control.scrape import fetch_page
 from specloop_engine.page import PageError
 from specloop_engine.reader import read_sample
@@ -32,6 +33,9 @@ BACK_FILL_SECONDS = 3600.0
 """As far as evidence goes back by default: a restart of the operator costs a policy nothing that is still there."""
 
 LOG = logging.getLogger("specloop.sources")
+
+Queried = Callable[[int, int], None]
+"""Told how many queries were answered, and how many failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +77,14 @@ class PodSource:
 
     shared = False
 
-    def __init__(self, settings: PodsSettings, client: httpx.AsyncClient, trust: ssl.SSLContext) -> None:
+    def __init__(
+        self, settings: PodsSettings, client: httpx.AsyncClient, trust: ssl.SSLContext, queried: Queried
+    ) -> None:
         """`trust` is the context that the client checks certificates in."""
         self._settings = settings
         self._client = client
         self._trust = trust
+        self._queried = queried
 
     async def collect(self, reader: str, pods: Sequence[PodAddress], now: float, interval_seconds: float) -> Collected:
         """Scrape all pods that have an address, within one interval."""
@@ -95,6 +102,8 @@ class PodSource:
         found = dict(zip(urls, await asyncio.gather(*map(scrape, urls.values())), strict=True))
         samples = tuple((name, one) for name, one in sorted(found.items()) if isinstance(one, Sample))
         silent = {name: one for name, one in found.items() if isinstance(one, str)}
+        if found:
+            self._queried(len(samples), len(silent))
         return Collected(samples, now, _silent(silent, len(found)))
 
     def _headers(self) -> dict[str, str]:
@@ -166,34 +175,67 @@ class HubSource:
         )
 
 
+class _Counted:
+    """A connection to a Prometheus whose queries are counted."""
+
+    def __init__(self, server: Connection, queried: Queried) -> None:
+        self._server = server
+        self._queried = queried
+        self.close = server.close
+
+    def values(self, selector: str, start: float, end: float) -> Answer:
+        """As the server."""
+        with self._counting():
+            return self._server.values(selector, start, end)
+
+    def names(self, selector: str, start: float, end: float) -> Sequence[str]:
+        """As the server."""
+        with self._counting():
+            return self._server.names(selector, start, end)
+
+    @contextmanager
+    def _counting(self) -> Iterator[None]:
+        try:
+            yield
+        except PrometheusError:
+            self._queried(0, 1)
+            raise
+        self._queried(1, 0)
+
+
 @asynccontextmanager
 async def open_sources(
     settings: OperatorSettings,
     *,
+    queried: Callable[[str, int, int], None] = lambda *_: None,
     back_fill_seconds: float = BACK_FILL_SECONDS,
     connect: Callable[[PrometheusSettings], Connection] = Prometheus,
 ) -> AsyncIterator[Mapping[str, MetricSource]]:
-    """All sources by name, for the length of a block; nothing is asked before somebody collects."""
+    """All sources by name, for the length of a block; nothing is asked before somebody collects.
+
+    `queried` is told, of a source by its name, how many queries were answered and failed; in any thread.
+    """
     async with AsyncExitStack() as stack:
         found: dict[str, MetricSource] = {}
         for name, one in settings.sources.items():
             if isinstance(one, PodsSettings):
-                found[name] = await stack.enter_async_context(_pods(one))
+                found[name] = await stack.enter_async_context(_pods(one, partial(queried, name)))
             else:
                 server = _within(one, settings.namespaces)
-                hub = PrometheusHub(server, connect(server), back_fill_seconds=back_fill_seconds)
+                connection = _Counted(connect(server), partial(queried, name))
+                hub = PrometheusHub(server, connection, back_fill_seconds=back_fill_seconds)
                 stack.push_async_callback(hub.close)
                 found[name] = HubSource(server, hub)
         yield found
 
 
 @asynccontextmanager
-async def _pods(settings: PodsSettings) -> AsyncIterator[PodSource]:
+async def _pods(settings: PodsSettings, queried: Queried) -> AsyncIterator[PodSource]:
     trust = _trust(settings)
     # Engines close connections that are idle for five seconds, so none is kept; proxies lead nowhere inside a cluster.
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
     async with httpx.AsyncClient(verify=trust, trust_env=False, limits=limits) as client:
-        yield PodSource(settings, client, trust)
+        yield PodSource(settings, client, trust, queried)
 
 
 def _trust(settings: PodsSettings) -> ssl.SSLContext:

@@ -357,15 +357,17 @@ def _ended(sight: Sight, remembered: Remembered, found: Plan, now: float) -> Tur
         case Ending.PROMOTED:
             watch = _watch(sight, rollout, now)
             over = replace(over, previous_level=None if rollout.kind is Kind.RETREAT else rollout.back_to)
-        case Ending.FAILED | Ending.UNDONE:
+        case Ending.FAILED:
             failed = FailedChange(rollout.level, rollout.key, found.words)
             state = memory.rolled_back(sight.policy, state, failed, level, now)
             decision = _taken_back(sight, rollout, found.words, level)
-        case Ending.LOST:
+        case Ending.LOST | Ending.UNDONE:
             lost = sight.policy.ladder.find(rollout.level)
             state = state if state.level == level else memory.adopted(state, level, now)
             if lost is not None:
-                state = memory.outdone(sight.policy, state, lost, rollout.key, found.words, now)
+                # Where it was asked for, to ask again at once would lead to the same end.
+                rules_only = rollout.kind is not Kind.FORCED or found.ended is Ending.UNDONE
+                state = memory.outdone(sight.policy, state, lost, rollout.key, found.words, now, rules_only=rules_only)
             decision = _taken_back(sight, rollout, found.words, level)
         case _:
             state = state if state.level == level and state.probe is None else memory.adopted(state, level, now)

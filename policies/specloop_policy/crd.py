@@ -25,8 +25,8 @@ Schema = dict[str, Any]
 class CelRule:
     """A rule that the API server holds."""
 
-    mirrors: str
-    """Name of the function, or of the constrained type, that says the same in Python."""
+    mirrors: str | None
+    """Name of the function, or of the constrained type, that says the same in Python; None for a rule on edits."""
     rule: str
     """CEL expression over `self`, true when all is well."""
     message: str
@@ -72,6 +72,13 @@ _LEVEL_WITH_SWITCH = CelRule(
 )
 
 RULES: Mapping[type[BaseModel], tuple[CelRule, ...]] = {
+    model.TargetRef: (
+        CelRule(
+            None,
+            "self == oldSelf",
+            "targetRef cannot be changed: delete the policy, which leaves its target as it is, and create another",
+        ),
+    ),
     model.PercentLimit: (_ONE_SIDE,),
     model.GainLimit: (_ONE_SIDE,),
     model.CountLimit: (

@@ -59,6 +59,8 @@ class FailedChange:
     """The level to go back to where the one that failed still runs; None: what runs is that level already."""
     until: float | None = None
     """When it may be tried again, seconds since the epoch; None: when its configuration or image changes."""
+    rules_only: bool = False
+    """Whether only rules and probes are kept from it: a person, a schedule or an alert may ask for it all the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from specloop_policy.decision import FailedChange, Inputs, PolicyState, Trial
 from specloop_policy.ladder import Level
 from specloop_policy.policy import Policy
+from specloop_policy.times import rfc3339
 
 DAY_SECONDS = 86400.0
 
@@ -40,6 +41,13 @@ def quarantine_of(state: PolicyState, inputs: Inputs, level: Level) -> FailedCha
     keys = dict(inputs.keys)
     failures = (one for one in state.quarantine if one.level == level.name)
     return next((one for one in failures if keys.get(one.level, one.key) == one.key), None)
+
+
+def not_again(failed: FailedChange) -> str:
+    """Why a level is out of reach, and when it no longer is."""
+    edited = "until its configuration, its image or the policy is another"
+    again = edited if failed.until is None else f"before {rfc3339(failed.until)}"
+    return f"{failed.level} failed ({failed.reason}): not tried again {again}"
 
 
 def find_trial(state: PolicyState, level: Level) -> Trial | None:

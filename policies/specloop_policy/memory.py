@@ -1,6 +1,7 @@
 """How a level is entered and left: the only functions that move `PolicyState` from one level to another."""
 
 from dataclasses import replace
+from math import ceil
 
 from specloop_policy.decision import FailedChange, Forced, PolicyState, Probe
 from specloop_policy.guardrails import find_trial, probe_gap, stood_long, with_change, with_loss, without_trial
@@ -69,15 +70,18 @@ def released_from_quarantine(state: PolicyState, now: float) -> PolicyState:
     return state if len(kept) == len(state.quarantine) else replace(state, quarantine=kept)
 
 
-def outdone(policy: Policy, state: PolicyState, level: Level, key: str, reason: str, now: float) -> PolicyState:
+def outdone(
+    policy: Policy, state: PolicyState, level: Level, key: str, reason: str, now: float, *, rules_only: bool = True
+) -> PolicyState:
     """A level served slower than what it was to replace, or showed too little: it is tried again after a gap.
 
     That was the traffic's doing as much as the level's, so that it is no failure for good; the gap is that of probes.
     """
     state = with_loss(policy, state, level.name, now)
-    gap = probe_gap(policy, find_trial(state, level))
+    until = float(ceil(now + probe_gap(policy, find_trial(state, level))))  # a full second reads better
     others = tuple(one for one in state.quarantine if one.level != level.name)
-    return replace(state, quarantine=(*others, FailedChange(level.name, key, reason, until=now + gap)), probe=None)
+    lost = FailedChange(level.name, key, reason, until=until, rules_only=rules_only)
+    return replace(state, quarantine=(*others, lost), probe=None)
 
 
 def rolled_back(policy: Policy, state: PolicyState, failed: FailedChange, to: str | None, now: float) -> PolicyState:

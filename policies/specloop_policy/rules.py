@@ -14,11 +14,10 @@ from specloop_policy.decision import Fault, Inputs, PolicyState
 from specloop_policy.economics import Economics
 from specloop_policy.evidence import Evidence
 from specloop_policy.faults import DRAFTER_FAULTS
-from specloop_policy.guardrails import quarantine_of
+from specloop_policy.guardrails import not_again, quarantine_of
 from specloop_policy.ladder import Level, same_drafter
 from specloop_policy.model import ActionType, CostPolicy, Rule
 from specloop_policy.policy import Policy, lowers
-from specloop_policy.times import rfc3339
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +141,7 @@ def barred(situation: Situation, rule: Rule) -> str | None:
     if not failures:
         return None
     failed = failures[-1] if rule.action.type is ActionType.DISABLE else failures[0]
-    again = "" if failed.until is None else f" before {rfc3339(round(failed.until))}"
-    return f"{failed.level} failed ({failed.reason}): not tried again{again}"
+    return not_again(failed)
 
 
 def _skipping_what_pays_less(situation: Situation, below: Sequence[Level]) -> Iterator[Level]:

@@ -124,6 +124,9 @@ class QuarantineMemory(Report):
     key: Text = Field(description="Hash of its configuration and image.")
     reason: Text = Field(description="What went wrong.")
     until: Time | None = Field(default=None, description="When it may be tried again; absent: once it is another.")
+    rules_only: bool | None = Field(
+        default=None, description="True: an override, a schedule or an alert may ask for it all the same."
+    )
 
 
 class Memory(Report):
@@ -236,7 +239,13 @@ def to_memory(state: PolicyState) -> Memory:
             TrialMemory(level=one.level, losses=one.losses, lost_at=as_time(one.lost_at)) for one in state.trials
         ),
         quarantine=tuple(
-            QuarantineMemory(level=one.level, key=one.key, reason=one.reason[:4096], until=maybe_time(one.until))
+            QuarantineMemory(
+                level=one.level,
+                key=one.key,
+                reason=one.reason[:4096],
+                until=maybe_time(one.until),
+                rules_only=one.rules_only or None,
+            )
             for one in state.quarantine
         ),
     )
@@ -255,6 +264,9 @@ def to_state(memory: Memory) -> PolicyState:
         forced=Forced(forced.by, forced.back_to) if forced else None,
         trials=tuple(Trial(one.level, one.losses, one.lost_at.timestamp()) for one in memory.trials),
         quarantine=tuple(
-            FailedChange(one.level, one.key, one.reason, until=maybe_seconds(one.until)) for one in memory.quarantine
+            FailedChange(
+                one.level, one.key, one.reason, until=maybe_seconds(one.until), rules_only=one.rules_only or False
+            )
+            for one in memory.quarantine
         ),
     )

@@ -11,7 +11,15 @@ from specloop_policy import memory
 from specloop_policy.decision import ActionName, Decision, Inputs, PolicyState
 from specloop_policy.evidence import clock, gather, without
 from specloop_policy.faults import find_faults
-from specloop_policy.guardrails import DAY_SECONDS, blocked, find_trial, probe_gap, probe_left, quarantine_of
+from specloop_policy.guardrails import (
+    DAY_SECONDS,
+    blocked,
+    find_trial,
+    not_again,
+    probe_gap,
+    probe_left,
+    quarantine_of,
+)
 from specloop_policy.ladder import Level
 from specloop_policy.model import ActionType
 from specloop_policy.observation import Observation, Outcome, Window
@@ -163,8 +171,8 @@ class _Tick:
         if wish is None:
             return None
         failed = quarantine_of(self.state, self.inputs, wish.level)
-        if failed is not None and wish.level.name != self.state.level:
-            reason = f"{wish.by} asks for {wish.level.name}, which failed ({failed.reason}): not tried again"
+        if failed is not None and not failed.rules_only and wish.level.name != self.state.level:
+            reason = f"{wish.by} asks for {wish.level.name}, but {not_again(failed)}"
             return self._hold(reason, wish.name), self.state
         state = memory.forced(self.state, wish.level, wish.by, self.now)
         if wish.level.name != self.state.level or self.state.probe is not None:

@@ -80,8 +80,10 @@ def _check_level(policy: LivePolicy, level: str) -> None:
 
 
 def _notes(policy: LivePolicy, level: str) -> list[str]:
-    failed = (one for one in policy.memory.quarantine if one.level == level)
-    return [*hindrances(policy), *(f"{level} did not come up before: {one.reason}" for one in failed)]
+    failed = [one for one in policy.memory.quarantine if one.level == level]
+    refused = "it is not tried again until its configuration, its image or the policy is another"
+    words = (f"{level} failed before ({one.reason}){'' if one.rules_only else f': {refused}'}" for one in failed)
+    return [*hindrances(policy), *words]
 
 
 def _show(answer: Mapping[str, Any], seconds: float | None) -> None:

@@ -82,6 +82,20 @@ def test_an_object_with_a_wrong_field_is_refused_at_that_field(control_plane: Co
     assert fields & {field for field, _ in causes(try_out(control_plane, path))}
 
 
+def test_a_policy_stays_with_its_target(control_plane: ControlPlane) -> None:
+    """What it remembers is of that one; anything else of it may be edited."""
+    policies = "/apis/specloop.dev/v1alpha1/namespaces/default/specpolicies"
+    policy = yaml.safe_load(ACCEPTED[0].read_text(encoding="utf-8")) | {"metadata": {"name": "faithful"}}
+    headers = {"Content-Type": "application/merge-patch+json"}
+    with control_plane.client() as http:
+        assert http.post(policies, json=policy).status_code == 201
+        other = http.patch(f"{policies}/faithful", headers=headers, json={"spec": {"targetRef": {"name": "other"}}})
+        assert [field for field, _ in causes(other)] == ["spec.targetRef"]
+        assert "delete the policy" in other.json()["message"]
+        assert http.patch(f"{policies}/faithful", headers=headers, json={"spec": {"suspend": True}}).is_success
+        assert http.delete(f"{policies}/faithful").is_success
+
+
 def test_kubectl_shows_the_columns_and_knows_the_short_name(control_plane: ControlPlane) -> None:
     """The table that `kubectl get specpol` prints is made by the server."""
     table = "application/json;as=Table;v=v1;g=meta.k8s.io"

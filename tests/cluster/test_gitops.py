@@ -80,9 +80,10 @@ class Scene:
         return self.proxy.count(lambda one: one.verb == "patch" and one.resource == "deployments")
 
     def until_drifted(self, level: str) -> str:
-        """Wait until it says that somebody else set this level; the message."""
+        """Wait until it says that somebody else set this level, and holds the target no more; the message."""
         message: str = self.chat.until_condition("Drifted", "Reverted")["message"]
         assert self.chat.status["observedLevel"] == level
+        self.cluster.until(lambda: not deployment(self.cluster)["spec"].get("paused"), f"{LLAMA} let go")
         return message
 
     def rests(self) -> None:

@@ -77,12 +77,15 @@ def test_the_document_has_before_and_after(server: ApiServer, terminal: Terminal
 
 
 def test_what_keeps_it_from_working_is_said(server: ApiServer, terminal: Terminal) -> None:
-    """A policy that recommends, a level that failed."""
-    failed = {"quarantine": [{"level": "k5", "key": "abc", "reason": "out of memory"}]}
+    """A policy that recommends, a level that failed, and one that only rules are kept from."""
+    slower = {"level": "k3", "key": "def", "reason": "slower", "rulesOnly": True}
+    failed = {"quarantine": [{"level": "k5", "key": "abc", "reason": "out of memory"}, slower]}
     server.add(policy("quiet", status=status(memory=failed), mode="Recommend"))
     _, out, _ = terminal.run("override", "quiet", "k5")
     assert "note: its mode is Recommend" in out
-    assert "note: k5 did not come up before: out of memory" in out
+    assert "note: k5 failed before (out of memory): it is not tried again until its configuration" in out
+    _, out, _ = terminal.run("override", "quiet", "k3")
+    assert "note: k3 failed before (slower)\n" in out
 
 
 @pytest.mark.parametrize(

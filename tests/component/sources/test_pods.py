@@ -50,6 +50,15 @@ async def test_every_pod_gives_a_sample_of_the_moment_when_it_was_asked(servers:
     assert (found.until, found.problem, found.query) == (NOW, None, None)
 
 
+async def test_scrapes_are_counted_by_how_they_end(servers: Mapping[str, RawServer]) -> None:
+    servers["b"].answers["/metrics"] = text("no engine")
+    asked, settings = [], OperatorSettings()
+    async with open_sources(settings, queried=lambda *one: asked.append(one)) as opened:
+        await opened["default"].collect("llm/one", [at(name, one.url) for name, one in servers.items()], NOW, INTERVAL)
+        await opened["default"].collect("llm/two", [], NOW, INTERVAL)
+    assert asked == [("default", 1, 1)]
+
+
 async def test_a_pod_without_an_address_is_not_asked(servers: Mapping[str, RawServer]) -> None:
     found = await collect(PodAddress("llm", "new", None, 8000), at("a", servers["a"].url))
     assert [name for name, _ in found.samples] == ["a"]

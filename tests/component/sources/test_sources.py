@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from specloop_control.prometheus_server import PrometheusSettings
+from specloop_operator.metrics import Metrics
 from specloop_operator.settings import OperatorSettings
 from specloop_operator.sources import Collected, HubSource, PodAddress, PodSource, open_sources
 from tests.component.sources.fakes import NOW, Held, page, pod, told
@@ -106,6 +107,25 @@ async def test_warnings_are_logged_when_they_change(caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.WARNING):
         await cluster.look(pods("a"), pods("a"))
     assert caplog.messages == [f"{URL} warns: a store is away"]
+
+
+async def test_queries_are_counted_by_how_they_end_and_the_last_one_says_whether_it_is_up() -> None:
+    cluster, metrics = Cluster(), Metrics("1.0")
+
+    def shown() -> list[float | None]:
+        counts = [("answered", "specloop_source_queries_total"), ("failed", "specloop_source_queries_total")]
+        found = [metrics.registry.get_sample_value(name, {"source": "main", "result": end}) for end, name in counts]
+        return [*found, metrics.registry.get_sample_value("specloop_source_up", {"source": "main"})]
+
+    async with open_sources(cluster.settings, queried=metrics.queried, connect=cluster.connect) as opened:
+        assert shown() == [None, None, None]
+        await opened["main"].collect("llm/one", pods("a"), NOW, INTERVAL)
+        first = shown()[0]
+        await opened["main"].collect("llm/one", pods("a"), NOW + INTERVAL, INTERVAL)
+        assert shown() == [(first or 0) + 1, 0, 1]
+        cluster.server.dead = "it is away"
+        await opened["main"].collect("llm/one", pods("a"), NOW + 2 * INTERVAL, INTERVAL)
+        assert shown() == [(first or 0) + 1, 1, 0]
 
 
 async def test_namespaces_that_are_not_the_operators_are_not_asked_for() -> None:

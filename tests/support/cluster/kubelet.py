@@ -71,6 +71,8 @@ class Kubelet:
         self._back_off = back_off or BackOff()
         self._pods: dict[str, Pod] = {}
         """By uid."""
+        self._ended: set[str] = set()
+        """Uids of pods that are no more, of which the API's watch may still tell something older."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -143,6 +145,8 @@ class Kubelet:
 
     def _see(self, pod: Object) -> None:
         uid = pod["metadata"]["uid"]
+        if uid in self._ended:
+            return
         if uid in self._pods:
             self._pods[uid].update(pod)
             return
@@ -152,6 +156,7 @@ class Kubelet:
 
     async def _run(self, uid: str) -> None:
         await self._pods[uid].run()
+        self._ended.add(uid)
         del self._pods[uid]
 
     def _lose(self, uid: str) -> None:

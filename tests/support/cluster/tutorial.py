@@ -21,13 +21,14 @@ _COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 """A command, over several lines where they end in a backslash, and the output below it."""
 
 _CHANCE = (
+    (re.compile(r"(?<=\w)-\n\s*(?=\w)"), "-"),
+    (re.compile(r"\s+"), " "),
     (re.compile(r"\b([a-z]+-[0-9a-f]{6,10}(-[0-9a-z]{5})?)\b"), "(name)"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ][\d:.]+(Z|\+00:00)?|\b\w{3} \w{3} +\d+ [\d:]+ \d{4}"), "(time)"),
     (re.compile(r"just now|\b\d+ (s|min|h|d)( ago)?\b|\b(\d+[smhd])+\b"), "(span)"),
     (re.compile(r"[+-]?\b\d+(\.\d+)?\b( %)?|–"), "(figure)"),
-    (re.compile(r"\s+"), " "),
 )
-"""What differs from run to run, line breaks too; a dash stands for a figure that is not known yet.  Names of levels,
+"""What differs from run to run, line breaks first; a dash stands for a figure that is not known yet.  Names of levels,
 such as k3, are the same in all runs."""
 
 

@@ -157,10 +157,8 @@ def test_ticks_are_counted_and_timed() -> None:
 def test_sources_show_their_answers_and_whether_they_are_up() -> None:
     """97 pods answered and 3 did not; the source as a whole is up."""
     metrics = Metrics("1.0")
-    metrics.queried("default", answered=True, count=97)
-    metrics.queried("default", answered=False, count=3)
-    metrics.source_up("default", up=True)
-    metrics.source_up("thanos", up=False)
+    metrics.queried("default", 97, 3)
+    metrics.queried("thanos", 0, 1)
     assert value(metrics, "specloop_source_queries_total", source="default", result="answered") == 97
     assert value(metrics, "specloop_source_queries_total", source="default", result="failed") == 3
     assert [value(metrics, "specloop_source_up", source=source) for source in ("default", "thanos")] == [1, 0]

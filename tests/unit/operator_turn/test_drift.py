@@ -80,6 +80,17 @@ class TestDrift:
         self.asks(scene)
         assert scene.turn().blocked is not None
 
+    def test_does_not_keep_a_person_from_asking_for_that_level(self) -> None:
+        """What was undone is out of the rules' reach; an override is a newer word."""
+        scene = Scene().soaking()
+        scene.all_at("k5")
+        scene.turn()
+        assert [(one.level, one.rules_only) for one in scene.remembered.state.quarantine] == [("k3", True)]
+        scene.override("k3")
+        turn = scene.turn()
+        assert turn.began is not None
+        assert (turn.began.level, turn.began.kind) == ("k3", Kind.FORCED)
+
     def test_on_the_way_back_is_somebody_else_s_word_too(self) -> None:
         """The canary is being taken back when a person sets n-gram."""
         scene = Scene().soaking()

@@ -32,7 +32,10 @@ states = st.builds(
     forced=st.none() | st.builds(Forced, words, st.none() | names),
     trials=st.lists(st.builds(Trial, names, st.integers(0, 20), times), max_size=3).map(tuple),
     quarantine=st.lists(
-        st.builds(FailedChange, names, hashes, words, back_to=st.none(), until=st.none() | times), max_size=3
+        st.builds(
+            FailedChange, names, hashes, words, back_to=st.none(), until=st.none() | times, rules_only=st.booleans()
+        ),
+        max_size=3,
     ).map(tuple),
 )
 rollouts = st.builds(

@@ -61,6 +61,7 @@ class TestARollOutByARule:
         (failed,) = scene.remembered.state.quarantine
         assert (failed.level, failed.key) == ("k3", scene.sight().keys["k3"])
         assert failed.until == (None if until is None else scene.now + until)
+        assert failed.rules_only == (ending is Ending.LOST)
         assert (scene.remembered.state.level, scene.remembered.watch) == ("k5", None)
         scene.now += 1000.0
         scene.low()
@@ -123,6 +124,21 @@ class TestAnOverride:
         turn = scene.turn()
         assert turn.decision is not None
         assert turn.decision.reason == "the override by ada asks for ngram"
+
+    def test_whose_canary_gives_no_verdict_is_not_asked_for_again_at_once(self) -> None:
+        """The same wish would lead to the same end, restart after restart."""
+        scene = Scene()
+        scene.override("ngram")
+        scene.turn()
+        scene.until_soaking("ngram")
+        scene.now += 3600.0
+        assert scene.turn(verdict=OPEN).moved is Phase.ROLLING_BACK
+        scene.pods.pop()
+        assert scene.turn(verdict=None).ended is Ending.LOST
+        turn = scene.turn()
+        assert turn.began is None
+        assert turn.decision is not None
+        assert "asks for ngram, but ngram failed (no verdict within" in turn.decision.reason
 
     def test_that_runs_out_goes_back_by_a_canary_too(self) -> None:
         """To where the level was."""

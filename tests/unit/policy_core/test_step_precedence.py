@@ -255,6 +255,17 @@ def test_a_wish_for_a_quarantined_level_is_not_carried_out() -> None:
     assert step(policy, state, seen, mended, 300.0)[0].level == "k3"
 
 
+def test_a_wish_for_a_level_that_only_rules_are_kept_from_is_carried_out() -> None:
+    """It served slower than another: whoever asks for it all the same has a reason."""
+    policy = policy_of(rules=RULES)
+    state = replace(fresh("k5", -1e6), quarantine=(replace(FAILED, until=1e6, rules_only=True),))
+    low = observe(policy.ladder, "k5", [measured(constant(0.2, 5))])
+    by_rules, _ = step(policy, state, low, Inputs(keys=(("k3", "sha256:1"),)), 300.0)
+    assert by_rules.level not in ("k3", "k5")
+    wishing = Inputs(override=Override("k3", by="ada"), keys=(("k3", "sha256:1"),))
+    assert step(policy, state, low, wishing, 300.0)[0].level == "k3"
+
+
 def test_recommend_decides_and_remembers_no_change() -> None:
     """The same recommendation at every window, and the memory knows of none carried out."""
     target = Target(replace(POLICY, enforce=False), World({"small": flat(0.2)}), "k5", state=fresh("k5", -1e6))
