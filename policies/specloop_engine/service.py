@@ -51,6 +51,7 @@ def _difference(before: Sample, after: Sample) -> Service:
         first_tokens=moved("first_tokens"),
         finished_requests=_less(moved("finished_requests"), one_token),
         output_tokens=None if ended is None else _less(served("answer_tokens"), one_token),
+        generated_tokens=_less(moved("generation_tokens"), one_token),
         length_requests=_less(moved("length_requests"), one_token),
         failed_requests=_more(served("failed_requests"), served("failed_responses")),
         cache_queries=served("cache_queries"),

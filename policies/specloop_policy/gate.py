@@ -162,16 +162,25 @@ def _above(spread: Interval, limit: float) -> Result:
 
 
 def _output(evidence: Evidence, limit: int) -> Comparison | None:
-    spread = _ratio(evidence, "output_tokens", "finished_requests")
-    if spread is None:
+    """Length of answers, by two estimates that a pod which has just begun to serve has too low and too high.
+
+    Its short answers end first, so that what has ended is too short.  Tokens generated for each answer that ended have
+    those under way too, and are too many.  Both come to the same with time; harm is what both show, and to pass neither
+    may show any.
+    """
+    ended = _ratio(evidence, "output_tokens", "finished_requests")
+    if ended is None:
         return None
+    all_ = _ratio(evidence, "generated_tokens", "finished_requests") or ended
     tokens = [_mean(side, "output_tokens", "finished_requests") for side in (evidence.canary, evidence.control)]
     low, high = 1.0 - limit / 100.0, 1.0 + limit / 100.0
-    outside = spread.high < low or spread.low > high
-    inside = spread.low >= low and spread.high <= high
-    result = Result.FAIL if outside else Result.PASS if inside else Result.INCONCLUSIVE
-    reason = f"answers of {tokens[0]:.0f} tokens against {tokens[1]:.0f}: {_change(spread)}, {limit} % is allowed"
-    return Comparison("output length", result, reason)
+    reason = f"answers of {tokens[0]:.0f} tokens against {tokens[1]:.0f}: {_change(ended)}, {limit} % is allowed"
+    if max(ended.high, all_.high) < low or min(ended.low, all_.low) > high:
+        return Comparison("output length", Result.FAIL, reason)
+    # The second one varies with every answer that ends a block later: only its value is asked.
+    if ended.low >= low and ended.high <= high and low <= all_.value <= high:
+        return Comparison("output length", Result.PASS, reason)
+    return Comparison("output length", Result.INCONCLUSIVE, f"{reason}; with those under way {_change(all_)}")
 
 
 def _endings(evidence: Evidence, limit: int) -> Comparison | None:

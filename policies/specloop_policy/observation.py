@@ -97,6 +97,8 @@ class Service:
     """Requests that ended as they should, one-token requests left out."""
     output_tokens: float | None = None
     """Their tokens."""
+    generated_tokens: float | None = None
+    """Tokens that came out, whosever: of requests under way and of failed ones too."""
     length_requests: float | None = None
     """Those of them that ran into their length limit."""
     failed_requests: float | None = None

@@ -100,6 +100,20 @@ def test_a_policy_that_is_deleted_in_the_middle_of_a_roll_out_leaves_its_target_
         assert said == ["k3 is taken back: the policy was deleted"]
 
 
+def test_a_roll_out_that_somebody_resumes_is_followed_to_its_end(cluster: Cluster) -> None:
+    """`kubectl rollout resume` lets the rest follow; it is judged all the same, and nothing is paused again."""
+    serving(cluster)
+    with Operator(cluster), cluster.traffic(LABELS, RECORDS):
+        chat = follow(cluster, asked_for("k3", LLAMA, rollout={"soakSeconds": 15}, **LADDER))
+        chat.until_phase("Soaking")
+        cluster.kubectl("rollout", "resume", f"deployment/{LLAMA}")
+        cluster.until_rolled_out(LLAMA)
+        assert not deployment(cluster)["spec"].get("paused")
+        chat.until_level("k3")
+        assert chat.condition("Progressing")["reason"] == "Promoted"
+        assert not deployment(cluster)["spec"].get("paused")
+
+
 def test_an_override_holds_until_it_ends_and_then_the_level_before_comes_back(cluster: Cluster) -> None:
     """`specloop override` sets it, `specloop status` shows it, and its expiry ends it."""
     serving(cluster)

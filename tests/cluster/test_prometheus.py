@@ -32,6 +32,26 @@ def test_a_roll_out_is_judged_by_what_prometheus_has_scraped(cluster: Cluster) -
         assert "vllm:" in chat.status["decisions"][0]["query"]
 
 
+def test_a_canary_that_prometheus_says_no_more_of_is_taken_back(cluster: Cluster) -> None:
+    """What was heard before is no verdict, and silence is none either."""
+    serving(cluster)
+    with (
+        monitored(cluster, LABELS) as monitor,
+        Operator(cluster, settings(monitor)),
+        cluster.traffic(LABELS, RECORDS),
+    ):
+        patient = {"soakSeconds": 20, "progressDeadlineSeconds": 30}
+        chat = follow(cluster, asked_for("k3", LLAMA, rollout=patient, **LADDER))
+        chat.until_phase("Soaking")
+        monitor.stop()
+        said = chat.until_condition("Progressing", "RolledBack")["message"]
+        assert said.startswith("no verdict within 30 s of soaking")
+        chat.until_level("k5")
+        assert chat.condition("MetricsAvailable")["status"] == "False"
+        monitor.start()
+        chat.until_condition("MetricsAvailable", "Heard")
+
+
 def dies(monitor: Monitor) -> Callable[[], None]:
     """Its process is gone."""
     monitor.stop()

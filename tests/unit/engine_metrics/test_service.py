@@ -22,6 +22,7 @@ SIX = Service(
     first_tokens=6.0,
     finished_requests=6.0,
     output_tokens=600.0,
+    generated_tokens=600.0,
     length_requests=6.0,
     failed_requests=0.0,
     cache_queries=78.0,
@@ -54,6 +55,7 @@ def test_health_probes_change_no_figure_but_first_tokens() -> None:
         "vllm:request_generation_tokens_sum": "604",
         "vllm:request_generation_tokens_bucket": "4",
         "vllm:time_to_first_token_seconds_count": "10",
+        "vllm:generation_tokens_total": "604",
     }.items():
         page = changed(page, name, value)
     assert since_start(page) == replace(SIX, first_tokens=10.0)
@@ -63,7 +65,7 @@ def test_llamacpp_says_how_fast_answers_came_and_little_else() -> None:
     """1600 tokens in 1.30132 s; 1600 / 200 stand in for the 8 requests, as in windows."""
     before, after = (read_sample(recorded(f"llamacpp-11434-draft{end}"), 0.0) for end in ("-idle", ""))
     assert service(before, after) == Service(
-        decode_seconds=1.30132, decode_tokens=1600.0, first_tokens=8.0, finished_requests=8.0
+        decode_seconds=1.30132, decode_tokens=1600.0, first_tokens=8.0, finished_requests=8.0, generated_tokens=1600.0
     )
 
 

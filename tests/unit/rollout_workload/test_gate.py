@@ -291,6 +291,36 @@ def test_what_fails_is_said_alone_and_before_what_is_open() -> None:
     assert verdict.reason == "answers of 20 tokens against 101: -80.0 % (-80 to -80 %), 20 % is allowed"
 
 
+@pytest.mark.parametrize(
+    ("ended", "generated", "expected"),
+    [
+        (7_000.0, 10_100.0, INCONCLUSIVE),  # the short ones have ended, the long ones are under way
+        (7_000.0, 7_500.0, FAIL),  # all that came out is too little
+        (10_100.0, 25_000.0, INCONCLUSIVE),  # what goes on and on has not ended yet
+        (13_000.0, 25_000.0, FAIL),  # and now it has
+        (13_000.0, 10_100.0, INCONCLUSIVE),
+        (10_100.0, 11_000.0, PASS),
+    ],
+)
+def test_harm_to_answers_is_what_ended_and_all_that_came_out_both_show(
+    ended: float, generated: float, expected: Result
+) -> None:
+    """20 % of 10,100 tokens a block are allowed: from 8,080 to 12,120."""
+    canary = blocks(output_tokens=ended, generated_tokens=generated)
+    verdict = judged(against(canary, blocks(generated_tokens=10_100.0)))
+    assert result(verdict, "output length") is expected
+
+
+def test_what_is_under_way_is_said_while_it_keeps_the_verdict_open() -> None:
+    """25,000 / 10,100 is 2.475."""
+    canary = blocks(generated_tokens=25_000.0)
+    verdict = judged(against(canary, blocks(generated_tokens=10_100.0)))
+    assert verdict.reason == (
+        "answers of 101 tokens against 101: +0.0 % (+0 to +0 %), 20 % is allowed; "
+        "with those under way +147.5 % (+148 to +148 %)"
+    )
+
+
 def test_a_few_requests_prove_no_harm_either() -> None:
     """Two blocks may agree by chance: a failure waits for as many requests as a success."""
     verdict = judged(against(blocks(output_tokens=2020.0)), min_requests=1000)

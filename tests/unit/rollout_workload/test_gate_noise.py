@@ -73,6 +73,63 @@ def ends(slower: float, seeds: int) -> Counter[Result]:
     return Counter(soak(seed, slower) for seed in range(seeds))
 
 
+ANSWER_TOKENS, TOKEN_SECONDS = 2000.0, 0.03
+"""Answers of a minute in the mean: a fifth of the soak."""
+
+
+def filling(seed: int, pods: int, since: float, longer: float = 1.0) -> list[Service]:
+    """Blocks of pods that take their first request at `since`, with answers `longer` times as long as usual."""
+    chance = np.random.default_rng(seed)
+    requests = int(chance.poisson(0.8 * pods * (DEADLINE - since)))
+    begins = chance.uniform(since, DEADLINE, requests)
+    tokens = 2 + chance.exponential(longer * ANSWER_TOKENS, requests)
+    ends = begins + tokens * TOKEN_SECONDS
+    found = []
+    for start in np.arange(0.0, DEADLINE, LOOK_SECONDS):
+        over = (ends > start) & (ends <= start + LOOK_SECONDS)
+        spans = np.clip(np.minimum(ends, start + LOOK_SECONDS) - np.maximum(begins, start), 0.0, None)
+        ended = float(over.sum())
+        service = Service(
+            decode_seconds=float((ends - begins)[over].sum()),
+            decode_tokens=float(tokens[over].sum()),
+            first_token_seconds=0.2 * ended,
+            first_tokens=ended,
+            finished_requests=ended,
+            output_tokens=float(tokens[over].sum()),
+            generated_tokens=float(spans.sum() / TOKEN_SECONDS),
+            length_requests=0.0,
+            failed_requests=0.0,
+        )
+        found.append(service)
+    return found
+
+
+def soak_of_new_pod(seed: int, longer: float) -> Result:
+    """How a canary ends that is new beside pods that are not."""
+    canary, control = filling(seed, 1, 0.0, longer), filling(seed + 10_000, 2, -20.0 * ANSWER_TOKENS * TOKEN_SECONDS)
+
+    def until(end: float) -> Evidence:
+        count = int(end / LOOK_SECONDS)
+        return Evidence(tuple(canary[:count]), tuple(control[:count]))
+
+    for look in range(1, len(canary) + 1):
+        verdict = judge_soak(until, Gate(), MIN_REQUESTS, SOAK, 0.0, DEADLINE, look * LOOK_SECONDS, speed=True)
+        if verdict.result is not Result.INCONCLUSIVE:
+            return verdict.result
+    return Result.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("longer", "right"), [(1.0, Result.PASS), (0.2, Result.FAIL), (3.0, Result.FAIL)], ids=["alike", "fifth", "loops"]
+)
+def test_a_new_pod_whose_short_answers_end_first_is_judged_by_all_of_them(longer: float, right: Result) -> None:
+    """In the first minute what has ended is half as long as the others' answers, though nothing is wrong."""
+    found = Counter(soak_of_new_pod(seed, longer) for seed in range(50))
+    wrong = Result.FAIL if right is Result.PASS else Result.PASS
+    assert found[right] >= 45
+    assert found[wrong] <= 1
+
+
 @pytest.mark.parametrize("slower", [1.0, 0.8], ids=["alike", "a fifth faster"])
 def test_a_canary_that_serves_no_worse_passes_and_next_to_never_fails(slower: float) -> None:
     """It fails twice in a hundred at most, though it is looked at up to 58 times."""
