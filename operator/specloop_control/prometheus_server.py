@@ -293,7 +293,9 @@ class Prometheus:
         else:
             response._content = b""  # it is long, and read by nobody but us
             try:
-                parsed = json.loads(body, object_hook=_one_of_each())
+                text = body.decode()
+                del body  # long enough once
+                parsed = json.loads(text, object_hook=_one_of_each())
             except RecursionError:
                 raise PrometheusError(f"{self._settings.source} answers with brackets nested too deep") from None
             self._warnings = tuple(str(one) for one in parsed.get("warnings") or ())

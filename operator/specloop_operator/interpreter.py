@@ -17,7 +17,7 @@ SWITCH_SECONDS = 0.0005
 default, under which the loop does a quarter as much while an answer is read."""
 
 TRIM_THRESHOLD, TRIM_BYTES = -1, 128 * 1024
-"""Give memory back to the system as glibc does at first, and stops doing after the first long answer: 40 MB less."""
+"""Give memory back to the system as glibc does at first, and stops doing after the first long answer."""
 
 
 def set_up() -> None:

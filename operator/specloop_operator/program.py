@@ -147,6 +147,13 @@ async def _watch(
         namespaces=settings.namespaces,
         stop_flag=stop,
     )
+    asyncio.get_running_loop().set_exception_handler(_unless_left_open)
+
+
+def _unless_left_open(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """kopf leaves its watches open; how they are closed once everything ends is nobody's concern."""
+    if "asyncgen" not in context:
+        loop.default_exception_handler(context)
 
 
 def _kopf_settings(settings: OperatorSettings) -> kopf.OperatorSettings:
