@@ -41,8 +41,8 @@ PART_VALUES = 60_000
 """So many values are asked for at a time then: as many as a look at a thousand pods has."""
 
 CATCH_UP_VALUES = 300_000
-"""Most that is caught up with, in five queries and some seven seconds of a processor: twenty minutes of 60 pods, a minute
-of a thousand.  Evidence that is older begins anew."""
+"""Most that is caught up with, in five queries and some seven seconds of a processor: twenty minutes of 60 pods, one
+minute of a thousand.  Evidence that is older begins anew."""
 
 
 class Connection(Server, Protocol):
