@@ -2,7 +2,7 @@
 # All paths are relative, because make cannot name a target with a space in its path.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check crd docs bench clean always
+.PHONY: help setup demo test test-engine test-fast check crd docs bench clean always
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
@@ -24,6 +24,10 @@ demo: setup ## watch the closed loop work on this machine, in under two minutes
 
 test: setup ## run all tests; builds a real llama-server and Kubernetes once where it can
 	@bash scripts/test
+
+test-engine: setup ## run the tests on a real vLLM; installs one for processors once, 6 GB
+	@.venv/bin/python scripts/build-vllm >/dev/null
+	@SPECLOOP_REQUIRE_ENGINES=1 .venv/bin/pytest tests/engine/test_live_vllm.py --verbose
 
 test-fast: setup ## run the quick unit tests, between two edits
 	@bash scripts/test --fast

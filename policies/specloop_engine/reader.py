@@ -35,7 +35,9 @@ LLAMACPP_PREFIX = "llamacpp:"
 TEMPERATURE = "specloop_request_temperature_bucket"
 PROCESS_START = "process_start_time_seconds"
 HTTP_REQUESTS = "http_requests_total"
-NOT_AN_ENGINES = frozenset({PROCESS_START, TEMPERATURE, HTTP_REQUESTS})
+LIVE_GENERATION, LIVE_TOKENS = "specloop_live_generation", "specloop_live_tokens"
+"""What the plugin exports of live control: which wish is in force, and K by number of requests."""
+NOT_AN_ENGINES = frozenset({PROCESS_START, TEMPERATURE, HTTP_REQUESTS, LIVE_GENERATION, LIVE_TOKENS})
 """Series that any program may have."""
 
 COMPLETIONS = (
@@ -189,7 +191,8 @@ def _vllm_sample(page: Page, prefix: str, at: float) -> Sample | None:
         at,
         dialect,
         drafting=drafting,
-        tokens=_shown_tokens(drafting),
+        tokens=_live_tokens(page, _shown_tokens(drafting)),
+        generation=_live_generation(page),
         generation_tokens=source.total("generation_tokens_total"),
         prompt_tokens=source.total("prompt_tokens_total"),
         finished_requests=_total(one for one in finished if one.labels.get("finished_reason") not in NOT_FINISHED),
@@ -202,6 +205,18 @@ def _vllm_sample(page: Page, prefix: str, at: float) -> Sample | None:
         kv_cache_percent=_vllm_kv_cache_percent(source),
         served=_vllm_served(source, finished),
     )
+
+
+def _live_generation(page: Page) -> int | None:
+    """Number of the wish in force; None without live control, or while it is as the engine was started."""
+    found = [one.value for one in page[LIVE_GENERATION] if one.labels.get("side") == "applied"]
+    return int(found[0]) if len(found) == 1 and found[0].is_integer() else None
+
+
+def _live_tokens(page: Page, started: int | None) -> int | None:
+    """K in force, the largest where it goes by the number of requests; what was started where nobody controls it."""
+    found = [one.value for one in page[LIVE_TOKENS] if one.labels.get("side") == "applied"]
+    return int(max(found)) if found and all(one.is_integer() for one in found) else started
 
 
 def _vllm_served(source: _Source, finished: Sequence[Series]) -> Served:

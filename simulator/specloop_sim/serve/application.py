@@ -3,18 +3,18 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
+from types import SimpleNamespace
 
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from starlette.applications import Starlette
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from specloop_sim.counters import TEMPERATURE_EDGES
 from specloop_sim.engine import Draining, EngineModel, Refused
 from specloop_sim.request import Finish, Request
-from specloop_sim.serve.families import histogram
+from specloop_sim.serve.live import live_tokens
 from specloop_sim.serve.model_clock import ModelClock
 from specloop_sim.serve.pacing import Answer, PacedEngine, Progress
 from specloop_sim.serve.page import EnginePage, Tallies
@@ -30,8 +30,8 @@ from specloop_sim.serve.protocol import (
     whole_answer,
 )
 from specloop_sim.serve.settings import VERSION, Settings
-from specloop_sim.serve.tally import Tally
 from specloop_sim.serve.web_meter import ProcessFamilies, WebMeter
+from specloop_vllm.middleware import Middleware
 
 SIMULATED = {"server": "specloop-sim"}
 HANDLERS = frozenset({"/v1/completions", "/v1/chat/completions", "/v1/models"})
@@ -58,16 +58,25 @@ class SimulatedServer:
             speed=1.0 / settings.faults.step_factor,
             watcher=tallies,
         )
-        self.paced = PacedEngine(engine, clock)
+        live = live_tokens(engine, VERSION, settings.table, settings.live_folder, controlled=settings.live)
+        self.paced = PacedEngine(engine, clock, live.between_steps if live is not None else None)
         self._page = EnginePage(engine, tallies, self._name)
         self._process = ProcessFamilies(started)
-        self._temperatures = Tally(TEMPERATURE_EDGES)
-        self.application = WebMeter(Starlette(routes=self._routes()), clock, HANDLERS)
+        self._plugin = CollectorRegistry()
+        self._metered = WebMeter(self._starlette(), clock, HANDLERS)
+        self.application = Middleware(self._metered, registry=self._plugin) if settings.plugin else self._metered
 
     @property
     def engine(self) -> EngineModel:
         """The engine."""
         return self.paced.engine
+
+    def _starlette(self) -> Starlette:
+        """With the state by which vLLM tells its name to middleware."""
+        application = Starlette(routes=self._routes())
+        model = SimpleNamespace(served_model_name=list(self._settings.served_names))
+        application.state.vllm_config = SimpleNamespace(model_config=model)
+        return application
 
     def _routes(self) -> list[Route]:
         return [
@@ -113,7 +122,6 @@ class SimulatedServer:
         body = await http.body()
         try:
             ask = read_ask(body, chat, self._settings.served_names, number, self.engine.level.speculates)
-            self._temperatures.observe(ask.temperature)
             request = self._request(ask)
             answer = self.paced.submit(request, ask.streams)
         except (BadRequest, Refused) as error:
@@ -138,14 +146,8 @@ class SimulatedServer:
         """All families of the page."""
         yield from self._process.families()
         yield from self._page.families(self._clock.now())
-        if self._settings.exports_temperature:
-            yield histogram(
-                "specloop_request_temperature",
-                "Sampling temperature of each request.",
-                [({"model_name": self._name}, self._temperatures)],
-                self.engine.started,
-            )
-        yield from self.application.families()
+        yield from self._plugin.collect()
+        yield from self._metered.families()
 
 
 def _error(error: BadRequest | Refused) -> Response:

@@ -57,7 +57,9 @@ class Answer:
 class PacedEngine:
     """Runs an engine up to the clock's present, again and again, and tells those who wait."""
 
-    def __init__(self, engine: EngineModel, clock: ModelClock) -> None:
+    def __init__(self, engine: EngineModel, clock: ModelClock, between_steps: Callable[[], None] | None = None) -> None:
+        """`between_steps` is called again and again while the engine has work, as a scheduler is."""
+        self._between_steps = between_steps
         self.engine = engine
         self.clock = clock
         self._answers: dict[str, Answer] = {}
@@ -86,6 +88,8 @@ class PacedEngine:
 
     def catch_up(self) -> None:
         """Run the engine up to now and tell those who wait."""
+        if self._between_steps is not None and not self.engine.idle:
+            self._between_steps()
         self.engine.advance(self.clock.now())
         for finished in self.engine.finished():
             answer = self._answers.pop(finished.request.id, None)

@@ -19,21 +19,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from specloop_engine.command_line import CommandLine, read, write_config
-from specloop_engine.configuration import TABLE, TOKENS
+from specloop_engine.configuration import TOKENS
 from specloop_engine.failure import Harm
 from specloop_engine.json_object import dumps
 from specloop_engine.known_failures import known_failures, start_of
-from specloop_engine.speculation import Speculation
+from specloop_engine.speculation import BatchTable, Speculation
 from specloop_engine.words import CommandLineError
 from specloop_policy.engine import Engine
 from specloop_policy.ladder import DISABLED, Drafter, Level, Method
 from specloop_sim.profile import Profile, UnknownProfile, profile_named
 from specloop_sim.serve.faults import VARIABLE, Faults, read_faults
 from specloop_sim.text import known_methods
+from specloop_vllm.exchange import FOLDER
 
 VERSION = "0.32.0"
 """The vLLM that is simulated."""
 MIDDLEWARE = "specloop_vllm.Middleware"
+SCHEDULERS = ("specloop_vllm.LiveScheduler", "specloop_vllm.LiveAsyncScheduler")
+"""What it takes for `--scheduler-cls`; the simulated engine steps as it does with either."""
 DEFAULT_PROFILE = "4xh100-llama-3.3-70b"
 
 
@@ -58,7 +61,12 @@ class Settings:
     probabilistic: bool
     max_num_seqs: int | None
     max_model_len: int | None
-    exports_temperature: bool
+    plugin: bool
+    """Whether the plugin's middleware stands before the server."""
+    live: bool
+    """Whether the plugin's scheduler looks at what is wanted before each step."""
+    table: BatchTable
+    live_folder: str | None
     shutdown_seconds: float
     """Model seconds that requests under way are given when it is told to end."""
     profile: Profile
@@ -84,7 +92,9 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str], now:
     flags = _parser().parse_args(_with_dashes(write_config(line, None).command[2:]))
     for name in flags.middleware:
         if name != MIDDLEWARE:
-            raise StartFailure(f"the simulated server plays {MIDDLEWARE}, and cannot load the middleware {name}")
+            raise StartFailure(f"the simulated server loads {MIDDLEWARE}, and not the middleware {name}")
+    if flags.scheduler_cls not in (None, *SCHEDULERS):
+        raise StartFailure(f"the simulated server loads {' and '.join(SCHEDULERS)}, and not {flags.scheduler_cls}")
     profile = _profile(environment)
     level = _level(line.speculation, profile)
     model = flags.model_tag or flags.model
@@ -97,7 +107,10 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str], now:
         probabilistic=_is_probabilistic(line.speculation),
         max_num_seqs=flags.max_num_seqs,
         max_model_len=flags.max_model_len,
-        exports_temperature=bool(flags.middleware),
+        plugin=bool(flags.middleware),
+        live=flags.scheduler_cls is not None,
+        table=() if line.speculation is None else line.speculation.table,
+        live_folder=environment.get(FOLDER) or None,
         shutdown_seconds=flags.shutdown_timeout,
         profile=profile,
         seed=int(_number(environment, "SPECLOOP_SIM_SEED", 0.0)),
@@ -132,8 +145,6 @@ def _level(speculation: Speculation | None, profile: Profile) -> Level:
         return DISABLED
     if speculation.tokens is None:
         raise StartFailure(f"{TOKENS} must be provided with speculative model, which has no n_predict here.")
-    if speculation.table:
-        raise StartFailure(f"the simulated server does not take {TABLE} yet; leave it out")
     if speculation.method not in known_methods():
         known = ", ".join(known_methods())
         raise StartFailure(
@@ -198,6 +209,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--max-num-seqs", type=_at_least_one)
     parser.add_argument("--max-model-len", type=_at_least_one)
     parser.add_argument("--middleware", action="append", default=[])
+    parser.add_argument("--scheduler-cls")
     parser.add_argument("--shutdown-timeout", type=float, default=0.0)
     parser.add_argument("--speculative-config", "-sc")
     for name in ("--tensor-parallel-size", "--gpu-memory-utilization", "--dtype", "--seed", "--quantization"):

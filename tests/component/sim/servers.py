@@ -59,8 +59,8 @@ def command(port: int, flags: Sequence[str]) -> list[str]:
 
 
 def environment(settings: dict[str, object]) -> dict[str, str]:
-    """This process's environment with `SPECLOOP_SIM_*` settings, by their ends in small letters."""
-    own = {f"SPECLOOP_SIM_{name.upper()}": str(value) for name, value in settings.items()}
+    """This process's environment with `SPECLOOP_SIM_*` settings, by their ends in small letters; others whole."""
+    own = {name if name.isupper() else f"SPECLOOP_SIM_{name.upper()}": str(value) for name, value in settings.items()}
     return {**os.environ, "SPECLOOP_SIM_STARTUP_SECONDS": "0", **own}
 
 

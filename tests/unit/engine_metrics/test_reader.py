@@ -298,3 +298,23 @@ def test_a_mutated_real_page_is_a_sample_or_a_page_error(data: st.DataObject) ->
         page[place : place + data.draw(st.integers(0, 4))] = data.draw(st.binary(max_size=4))
     with suppress(PageError):
         read_sample(bytes(page), 0.0)
+
+
+LIVE = """\
+specloop_live_generation{model_name="x",side="desired"} 4
+specloop_live_generation{model_name="x",side="applied"} 3
+specloop_live_tokens{model_name="x",side="desired",requests="1"} 1
+specloop_live_tokens{model_name="x",side="applied",requests="1"} 3
+specloop_live_tokens{model_name="x",side="applied",requests="9"} 2
+"""
+
+
+def test_what_the_plugin_shows_to_be_in_force_is_the_k_of_the_page() -> None:
+    """The page has positions for K = 5, which the engine was started for; a wish that waits is not in force."""
+    page = recorded("vllm-0.32.0-draft")
+    assert read_sample(page, 0.0).generation is None
+    live = read_sample(page + LIVE, 0.0)
+    assert (live.tokens, live.generation) == (3, 3)
+    assert read_sample(page + LIVE.replace('side="applied"', 'side="other"'), 0.0).generation is None
+    hostile = read_sample(page + LIVE.replace("} 3", "} NaN").replace("} 2", "} 0.5"), 0.0)
+    assert (hostile.tokens, hostile.generation) == (read_sample(page, 0.0).tokens, None)

@@ -29,7 +29,13 @@ def test_without_flags_it_is_vllm_without_speculation_in_real_time() -> None:
     assert settings.level == DISABLED
     assert (settings.speed, settings.epoch, settings.seed, settings.clustering) == (1.0, NOW, 0, True)
     assert settings.startup_seconds == settings.profile.startup_seconds
-    assert (settings.shutdown_seconds, settings.exports_temperature) == (0.0, False)
+    assert (settings.shutdown_seconds, settings.plugin, settings.live, settings.table) == (0.0, False, False, ())
+
+
+def test_live_control_is_the_plugin_s_scheduler_and_a_table() -> None:
+    table = drafts(num_speculative_tokens=5, num_speculative_tokens_per_batch_size=[[1, 8, 5], [9, 64, 2]])
+    settings = read("--scheduler-cls", "specloop_vllm.LiveAsyncScheduler", *table)
+    assert (settings.live, settings.table, settings.level.tokens) == (True, ((1, 8, 5), (9, 64, 2)), 5)
 
 
 @pytest.mark.parametrize(
@@ -68,10 +74,8 @@ def test_probabilistic_drafts_are_asked_for_by_the_sample_method() -> None:
         (config(method="eagle", model="h", num_speculative_tokens=3), "no figures for drafts by eagle"),
         (config(method="suffix", num_speculative_tokens=3), "no figures for drafts by suffix"),
         (config(method="draft_model", model="Qwen/Qwen3-0.6B", num_speculative_tokens=3), "vocabular"),
-        (
-            drafts(num_speculative_tokens=3, num_speculative_tokens_per_batch_size=[[1, 64, 3]]),
-            "per_batch_size yet",
-        ),
+        (drafts(num_speculative_tokens=3, num_speculative_tokens_per_batch_size=[[2, 64, 3]]), "must start at 1"),
+        (("--scheduler-cls", "other.Scheduler"), "specloop_vllm.LiveScheduler and specloop_vllm.LiveAsyncScheduler"),
         (("--speculative-config", "{"), "JSON"),
         (("--middleware", "other.Middleware"), "other.Middleware"),
     ],

@@ -1,0 +1,192 @@
+"""Live control of K: what is wanted goes to the plugin in each pod, and what is in force comes back.
+
+    look at a pod -> compare -> ask, where it differs -> say how it stands
+
+Nothing is remembered between two rounds: a pod that has restarted, joined or missed a round is brought in line by the
+next one.  A wish that a pod has taken is in force at its next step, so an idle pod is `pending`, which is no failure.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any
+
+import httpx
+from pydantic import BaseModel, Field, ValidationError
+
+from specloop_engine.speculation import BatchTable
+
+PATH = "/specloop/v1/speculation"
+
+AT_ONCE = 64
+"""Pods that are asked at a time: as many connections as a scrape has."""
+
+SECONDS = 2.0
+"""For one request: the answer is two small files, and what takes longer is asked again in the next round."""
+
+ALL_REQUESTS = 65536
+"""Where a range that has no end ends (the plugin's schema)."""
+
+
+class Standing(StrEnum):
+    """How a pod stands to what is wanted."""
+
+    APPLIED = "Applied"
+    PENDING = "Pending"
+    """It has taken the wish, which is in force at its next step."""
+    CLAMPED = "Clamped"
+    """In force, but cut down to what the pod was started for."""
+    REFUSED = "Refused"
+    """It cannot be controlled, or not like this; the reason is its own."""
+    UNREACHABLE = "Unreachable"
+    """It gave no answer, or none that can be read; the next round asks again."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodStanding:
+    """How one pod stands, with the reason where it is not as wanted."""
+
+    standing: Standing
+    reason: str = ""
+    asked: bool = False
+    """Whether this round has asked it for something new."""
+
+
+def constant(tokens: int) -> BatchTable:
+    """One K whatever the number of requests in a step."""
+    return ((1, ALL_REQUESTS, tokens),)
+
+
+class ShownWish(BaseModel):
+    """What a pod has been asked for."""
+
+    generation: int
+    k: int | None = None
+    table: tuple[tuple[int, int, int], ...] | None = None
+
+    @property
+    def wanted(self) -> BatchTable:
+        """As a table, whichever way it was written."""
+        return self.table if self.table is not None else constant(self.k or 0)
+
+
+class ShownForce(BaseModel):
+    """What is in force in a pod."""
+
+    generation: int | None
+    table: tuple[tuple[int, int, int], ...] = ()
+    clamped: bool = False
+    error: str | None = None
+
+
+class Shown(BaseModel):
+    """A pod's answer, as far as it is of interest."""
+
+    desired: ShownWish | None
+    applied: ShownForce | None
+    live: bool
+    pending: bool
+    reason: Annotated[str | None, Field(max_length=4096)] = None
+
+
+def standing(shown: Shown, wanted: BatchTable) -> PodStanding | None:
+    """How a pod stands that shows this; None where it has to be asked for what is wanted."""
+    if not shown.live:
+        return PodStanding(Standing.REFUSED, shown.reason or "there is no live control")
+    if shown.applied is not None and shown.desired is None and _same(shown.applied.table, wanted):
+        return PodStanding(Standing.APPLIED)  # it was started so
+    if shown.desired is None or shown.desired.wanted != wanted:
+        return None
+    if shown.pending:
+        return PodStanding(Standing.PENDING, shown.reason or "")
+    if shown.applied is not None and shown.applied.generation != shown.desired.generation:
+        return None  # it was for another start-up profile: this process has not taken it
+    if shown.applied is not None and shown.applied.clamped:
+        most = max(tokens for _, _, tokens in shown.applied.table)
+        return PodStanding(Standing.CLAMPED, f"K = {most} is the most that it was started for")
+    return PodStanding(Standing.APPLIED)
+
+
+def _same(running: BatchTable, wanted: BatchTable) -> bool:
+    """Whether a table in force is the one wanted, which may go on beyond the engine's largest batch."""
+    return len(running) == len(wanted) and all(
+        one[0] == other[0] and one[2] == other[2] for one, other in zip(running, wanted, strict=True)
+    )
+
+
+class LiveControl:
+    """Asks pods, with the token that they expect."""
+
+    def __init__(self, client: httpx.AsyncClient, headers: Mapping[str, str], *, seconds: float = SECONDS) -> None:
+        self._client = client
+        self._headers = headers
+        self._seconds = seconds
+
+    async def bring(self, pods: Mapping[str, str], wanted: BatchTable) -> dict[str, PodStanding]:
+        """One round over pods, each by its name and base URL, to one table; how each stands afterwards."""
+        free = asyncio.Semaphore(AT_ONCE)
+
+        async def one(url: str) -> PodStanding:
+            async with free:
+                return await self._bring(url, wanted)
+
+        found = await asyncio.gather(*(one(url) for url in pods.values()))
+        return dict(zip(pods, found, strict=True))
+
+    async def _bring(self, url: str, wanted: BatchTable) -> PodStanding:
+        try:
+            shown = await self._ask("GET", url)
+            if isinstance(shown, PodStanding):
+                return shown
+            stands = standing(shown, wanted)
+            if stands is not None:
+                return stands
+            after = await self._ask("PUT", url, _wish(shown, wanted))
+        except httpx.HTTPError as error:
+            return PodStanding(Standing.UNREACHABLE, f"it cannot be reached: {str(error) or type(error).__name__}")
+        if isinstance(after, PodStanding):
+            return after
+        stands = standing(after, wanted) or PodStanding(Standing.PENDING, "it was asked for another meanwhile")
+        return PodStanding(stands.standing, stands.reason, asked=True)
+
+    async def _ask(self, method: str, url: str, content: Mapping[str, Any] | None = None) -> Shown | PodStanding:
+        """What a pod shows, or how it stands where it shows nothing."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                answer = await self._client.request(
+                    method, f"{url}{PATH}", json=content, headers=self._headers, timeout=self._seconds
+                )
+        except TimeoutError as error:
+            raise httpx.ReadTimeout(f"no answer within {self._seconds:g} s") from error
+        if answer.is_success:
+            try:
+                return Shown.model_validate_json(answer.content)
+            except ValidationError:
+                return PodStanding(Standing.UNREACHABLE, "its answer cannot be read")
+        return _refusal(answer)
+
+
+def _wish(shown: Shown, wanted: BatchTable) -> dict[str, Any]:
+    generations: Sequence[int] = [
+        side.generation for side in (shown.desired, shown.applied) if side is not None and side.generation is not None
+    ]
+    k = wanted[0][2] if len(wanted) == 1 and wanted[0][1] == ALL_REQUESTS else None
+    content = {"table": [list(one) for one in wanted]} if k is None else {"k": k}
+    return {"generation": max(generations, default=0) + 1, **content}
+
+
+def _refusal(answer: httpx.Response) -> PodStanding:
+    """Whether it helps to ask again: not where the plugin is absent, the token wrong, or the wish refused."""
+    try:
+        said = str(answer.json()["error"])
+    except (ValueError, KeyError, TypeError):
+        said = ""
+    status = answer.status_code
+    if status == httpx.codes.NOT_FOUND:
+        return PodStanding(Standing.REFUSED, "the plugin is not there, or has no token: see specloop inject")
+    if status == httpx.codes.UNAUTHORIZED:
+        return PodStanding(Standing.REFUSED, "it expects another token")
+    if answer.is_client_error:
+        return PodStanding(Standing.REFUSED, said or f"it answers with status {status}")
+    return PodStanding(Standing.UNREACHABLE, said or f"it answers with status {status}")

@@ -1,0 +1,1 @@
+"""The plugin round a real web server on loopback."""

@@ -1,0 +1,1 @@
+"""A folder for PYTHONPATH, with modules named as vLLM's."""

@@ -1,0 +1,3 @@
+"""Its version."""
+
+__version__ = "0.32.0"
