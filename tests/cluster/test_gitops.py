@@ -155,6 +155,21 @@ def manifest(cluster: Cluster, body: Object) -> str:
     return str(path)
 
 
+def replace(cluster: Cluster, file: str) -> None:
+    """`kubectl replace`, again where a controller wrote between its read and its write, as kubectl itself advises."""
+
+    def replaced() -> bool:
+        try:
+            cluster.kubectl("replace", "-f", file)
+        except ProgramFailed as error:
+            if "(Conflict)" not in str(error):
+                raise
+            return False
+        return True
+
+    cluster.until(replaced, f"{file} replaced")
+
+
 def test_kubectl_apply_keeps_the_annotation_and_undo_is_a_word_that_counts(cluster: Cluster) -> None:
     """An undo is seen and held for, though the rule still asks; an edit of the policy says that it may go on."""
     file = manifest(cluster, annotated())
@@ -205,7 +220,7 @@ def test_kubectl_replace_drops_the_annotation_and_an_override_goes_on(cluster: C
     cluster.until_rolled_out(LLAMA)
     with governed(cluster) as scene:
         scene.chat.until_level("k3")
-        cluster.kubectl("replace", "-f", file)
+        replace(cluster, file)
         assert setting(cluster) is None
         scene.until_drifted("disabled")
         scene.rests()
