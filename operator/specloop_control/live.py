@@ -16,17 +16,15 @@ import httpx
 from pydantic import BaseModel, Field, ValidationError
 
 from specloop_engine.speculation import BatchTable
-
-PATH = "/specloop/v1/speculation"
+from specloop_vllm.control import PATH
+from specloop_vllm.exchange import wanted_json
+from specloop_vllm.tables import constant
 
 AT_ONCE = 64
 """Pods that are asked at a time: as many connections as a scrape has."""
 
 SECONDS = 2.0
 """For one request: the answer is two small files, and what takes longer is asked again in the next round."""
-
-ALL_REQUESTS = 65536
-"""Where a range that has no end ends (the plugin's schema)."""
 
 
 class Standing(StrEnum):
@@ -51,11 +49,6 @@ class PodStanding:
     reason: str = ""
     asked: bool = False
     """Whether this round has asked it for something new."""
-
-
-def constant(tokens: int) -> BatchTable:
-    """One K whatever the number of requests in a step."""
-    return ((1, ALL_REQUESTS, tokens),)
 
 
 class ShownWish(BaseModel):
@@ -171,9 +164,7 @@ def _wish(shown: Shown, wanted: BatchTable) -> dict[str, Any]:
     generations: Sequence[int] = [
         side.generation for side in (shown.desired, shown.applied) if side is not None and side.generation is not None
     ]
-    k = wanted[0][2] if len(wanted) == 1 and wanted[0][1] == ALL_REQUESTS else None
-    content = {"table": [list(one) for one in wanted]} if k is None else {"k": k}
-    return {"generation": max(generations, default=0) + 1, **content}
+    return {"generation": max(generations, default=0) + 1, **wanted_json(wanted)}
 
 
 def _refusal(answer: httpx.Response) -> PodStanding:

@@ -6,6 +6,7 @@ force is another matter, which the answer shows: an engine without requests make
 
 import hmac
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,11 +67,11 @@ class Control:
 
     def get(self) -> Reply:
         """What is wanted, and what is in force."""
-        return self._reply(200)
+        return self._shown()
 
     def put(self, body: bytes) -> Reply:
         """Take a wish: 400 what cannot be read, 409 what does not fit what runs."""
-        sides = self.sides()
+        sides = read_sides(self._folder)
         if sides.problem is not None or sides.applied is None or sides.applied.profile is None:
             return Reply(409, {"error": sides.problem or "there is no live control"})
         profile = sides.applied.profile.hash
@@ -88,29 +89,14 @@ class Control:
                 desired_letter(self._folder).write(wish.to_json())
             except OSError as error:
                 return Reply(503, {"error": f"desired.json cannot be written: {error.strerror}"})
-        return self._reply(200)
+        return self._shown()
 
-    def sides(self) -> Sides:
-        """Both files, and whether the engine that wrote its own is the one that runs."""
-        desired, applied, problem = None, None, None
-        try:
-            desired = read_desired(desired_letter(self._folder).read())
-        except ExchangeError:
-            desired = None  # missing, or refused by the engine too, which says so
-        try:
-            applied = read_applied(applied_letter(self._folder).read())
-        except ExchangeError:
-            problem = "the engine was started without --scheduler-cls specloop_vllm.LiveScheduler or LiveAsyncScheduler"
-        if applied is not None:
-            problem = _problem(applied)
-        return Sides(desired, applied, problem)
-
-    def _reply(self, status: int) -> Reply:
-        sides = self.sides()
+    def _shown(self) -> Reply:
+        sides = read_sides(self._folder)
         desired, applied = sides.desired, sides.applied
         pending = is_pending(sides)
         return Reply(
-            status,
+            200,
             {
                 "desired": None if desired is None else desired.to_json(),
                 "applied": None if applied is None else applied.to_json(),
@@ -119,6 +105,20 @@ class Control:
                 "reason": sides.problem or (PENDING if pending else None),
             },
         )
+
+
+def read_sides(folder: Path) -> Sides:
+    """Both files, and whether the engine that wrote its own is the one that runs."""
+    desired, applied, problem = None, None, None
+    with suppress(ExchangeError):  # missing, or refused by the engine too, which says so
+        desired = read_desired(desired_letter(folder).read())
+    try:
+        applied = read_applied(applied_letter(folder).read())
+    except ExchangeError:
+        problem = "the engine was started without --scheduler-cls specloop_vllm.LiveScheduler or LiveAsyncScheduler"
+    if applied is not None:
+        problem = _problem(applied)
+    return Sides(desired, applied, problem)
 
 
 def _problem(applied: Applied) -> str | None:

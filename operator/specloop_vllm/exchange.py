@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from specloop_vllm.tables import MOST_REQUESTS, Table, TableError, constant, is_whole, read_table, read_tokens
+from specloop_vllm.tables import Table, TableError, constant, is_whole, one_k, read_table, read_tokens
 
 FOLDER = "SPECLOOP_LIVE_FOLDER"
 """Variable of the environment that names the folder; live control is off without it."""
@@ -75,9 +75,13 @@ class Desired:
 
     def to_json(self) -> dict[str, Any]:
         """One K is written as such."""
-        one_for_all = len(self.table) == 1 and self.table[0][1] == MOST_REQUESTS
-        wanted = {"k": self.table[0][2]} if one_for_all else {"table": [list(one) for one in self.table]}
-        return {"generation": self.generation, "profile": self.profile, **wanted}
+        return {"generation": self.generation, "profile": self.profile, **wanted_json(self.table)}
+
+
+def wanted_json(table: Table) -> dict[str, Any]:
+    """A table as a wish has it; one K is written as such."""
+    k = one_k(table)
+    return {"table": [list(one) for one in table]} if k is None else {"k": k}
 
 
 def read_desired(data: bytes, *, profile: str | None = None) -> Desired:

@@ -7,7 +7,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from specloop_vllm.control import Control, is_pending
+from specloop_vllm.control import is_pending, read_sides
 from specloop_vllm.tables import Table
 
 
@@ -15,12 +15,12 @@ class LiveMetrics(Collector):
     """A collector over the folder of one engine."""
 
     def __init__(self, folder: Path, model_name: Callable[[], str]) -> None:
-        self._sides = Control(folder, folder).sides
+        self._folder = folder
         self._name = model_name
 
     def collect(self) -> Iterator[Metric]:
         """All families; what is not known has no series."""
-        sides, name = self._sides(), self._name()
+        sides, name = read_sides(self._folder), self._name()
         up = GaugeMetricFamily("specloop_live_up", "1 where K can be changed live, else 0.", labels=("model_name",))
         up.add_metric((name,), 0.0 if sides.problem else 1.0)
         yield up

@@ -25,6 +25,12 @@ def constant(tokens: int) -> Table:
     return ((1, MOST_REQUESTS, tokens),)
 
 
+def one_k(table: Table) -> int | None:
+    """The K of a table that has one whatever the number of requests; None for any other."""
+    first, last, tokens = table[0]
+    return tokens if len(table) == 1 and (first, last) == (1, MOST_REQUESTS) else None
+
+
 class TableError(ValueError):
     """A table that cannot be, and why."""
 

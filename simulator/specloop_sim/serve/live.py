@@ -12,11 +12,11 @@ from specloop_vllm.tables import Table, lookup
 class LiveTokens:
     """Keeps an engine at the K that its table, or whoever controls it, asks for."""
 
-    def __init__(self, engine: EngineModel, table: Table, steering: Steering | None) -> None:
-        """`table` is the one that the engine was started with."""
+    def __init__(self, engine: EngineModel, start: tuple[int, ...], steering: Steering | None) -> None:
+        """`start` is the lookup that the engine was started with."""
         self._engine = engine
         self._steering = steering
-        self._lookup = lookup(table, engine.max_num_seqs + 1, engine.level.tokens).tokens
+        self._lookup = start
         self._take_wish()
 
     def between_steps(self) -> None:
@@ -35,8 +35,8 @@ def live_tokens(
     engine: EngineModel, version: str, table: Table, folder: str | None, *, controlled: bool
 ) -> LiveTokens | None:
     """Of an engine that was started so; None where its K never changes."""
-    level = engine.level
-    steering = None
+    level, steering = engine.level, None
+    start = lookup(table, engine.max_num_seqs + 1, level.tokens).tokens if table else ()
     if controlled and folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
         if level.drafter is None:
@@ -46,8 +46,7 @@ def live_tokens(
             say_refused(Path(folder), words)
         else:
             profile = Profile(version, level.drafter.method, level.drafter.model, level.tokens, engine.max_num_seqs)
-            start = lookup(table, engine.max_num_seqs + 1, level.tokens).tokens
             steering = Steering(Path(folder), profile, start, lambda words: None)
     if level.drafter is None or not table:
         return None
-    return LiveTokens(engine, table, steering)
+    return LiveTokens(engine, start, steering)

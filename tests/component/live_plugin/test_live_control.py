@@ -8,8 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from specloop_control.live import LiveControl, Standing, constant
+from specloop_control.live import LiveControl, Standing
 from specloop_engine.sample import Drafting
+from specloop_vllm.tables import constant
 from tests.component.sim.servers import DRAFT_K5, MIDDLEWARE, Server, serving
 
 TOKEN = "secret"
