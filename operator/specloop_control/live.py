@@ -8,7 +8,7 @@ next one.  A wish that a pod has taken is in force at its next step, so an idle 
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -33,6 +33,8 @@ class Standing(StrEnum):
     APPLIED = "Applied"
     PENDING = "Pending"
     """It has taken the wish, which is in force at its next step."""
+    OTHER = "Other"
+    """It is as somebody else left it, and is not to be asked."""
     CLAMPED = "Clamped"
     """In force, but cut down to what the pod was started for."""
     REFUSED = "Refused"
@@ -49,6 +51,13 @@ class PodStanding:
     reason: str = ""
     asked: bool = False
     """Whether this round has asked it for something new."""
+    tokens: int | None = None
+    """The largest K that is in force in it; None where that is not known."""
+
+    @property
+    def in_line(self) -> bool:
+        """Whether it is as wanted, or will be at its next step, as far as it can be."""
+        return self.standing in (Standing.APPLIED, Standing.PENDING, Standing.CLAMPED)
 
 
 class ShownWish(BaseModel):
@@ -82,23 +91,28 @@ class Shown(BaseModel):
     pending: bool
     reason: Annotated[str | None, Field(max_length=4096)] = None
 
+    @property
+    def tokens(self) -> int | None:
+        """The largest K in force."""
+        return max((tokens for _, _, tokens in self.applied.table), default=None) if self.applied is not None else None
+
 
 def standing(shown: Shown, wanted: BatchTable) -> PodStanding | None:
     """How a pod stands that shows this; None where it has to be asked for what is wanted."""
     if not shown.live:
         return PodStanding(Standing.REFUSED, shown.reason or "there is no live control")
     if shown.applied is not None and shown.desired is None and _same(shown.applied.table, wanted):
-        return PodStanding(Standing.APPLIED)  # it was started so
+        return PodStanding(Standing.APPLIED, tokens=shown.tokens)  # it was started so
     if shown.desired is None or shown.desired.wanted != wanted:
         return None
     if shown.pending:
-        return PodStanding(Standing.PENDING, shown.reason or "")
+        return PodStanding(Standing.PENDING, shown.reason or "", tokens=shown.tokens)
     if shown.applied is not None and shown.applied.generation != shown.desired.generation:
         return None  # it was for another start-up profile: this process has not taken it
     if shown.applied is not None and shown.applied.clamped:
-        most = max(tokens for _, _, tokens in shown.applied.table)
-        return PodStanding(Standing.CLAMPED, f"K = {most} is the most that it was started for")
-    return PodStanding(Standing.APPLIED)
+        reason = f"K = {shown.tokens} is the most that it was started for"
+        return PodStanding(Standing.CLAMPED, reason, tokens=shown.tokens)
+    return PodStanding(Standing.APPLIED, tokens=shown.tokens)
 
 
 def _same(running: BatchTable, wanted: BatchTable) -> bool:
@@ -116,18 +130,21 @@ class LiveControl:
         self._headers = headers
         self._seconds = seconds
 
-    async def bring(self, pods: Mapping[str, str], wanted: BatchTable) -> dict[str, PodStanding]:
-        """One round over pods, each by its name and base URL, to one table; how each stands afterwards."""
+    async def bring(self, pods: Mapping[str, str], wanted: BatchTable, *, ask: bool = True) -> dict[str, PodStanding]:
+        """One round over pods, each by its name and base URL, to one table; how each stands afterwards.
+
+        Without `ask` it only looks.
+        """
         free = asyncio.Semaphore(AT_ONCE)
 
         async def one(url: str) -> PodStanding:
             async with free:
-                return await self._bring(url, wanted)
+                return await self._bring(url, wanted, ask=ask)
 
-        found = await asyncio.gather(*(one(url) for url in pods.values()))
+        found = await asyncio.gather(*map(one, pods.values()))
         return dict(zip(pods, found, strict=True))
 
-    async def _bring(self, url: str, wanted: BatchTable) -> PodStanding:
+    async def _bring(self, url: str, wanted: BatchTable, *, ask: bool) -> PodStanding:
         try:
             shown = await self._ask("GET", url)
             if isinstance(shown, PodStanding):
@@ -135,13 +152,15 @@ class LiveControl:
             stands = standing(shown, wanted)
             if stands is not None:
                 return stands
+            if not ask:
+                return PodStanding(Standing.OTHER, f"K = {shown.tokens} is in force", tokens=shown.tokens)
             after = await self._ask("PUT", url, _wish(shown, wanted))
         except httpx.HTTPError as error:
             return PodStanding(Standing.UNREACHABLE, f"it cannot be reached: {str(error) or type(error).__name__}")
         if isinstance(after, PodStanding):
             return after
-        stands = standing(after, wanted) or PodStanding(Standing.PENDING, "it was asked for another meanwhile")
-        return PodStanding(stands.standing, stands.reason, asked=True)
+        meanwhile = PodStanding(Standing.PENDING, "it was asked for another meanwhile", tokens=after.tokens)
+        return replace(standing(after, wanted) or meanwhile, asked=True)
 
     async def _ask(self, method: str, url: str, content: Mapping[str, Any] | None = None) -> Shown | PodStanding:
         """What a pod shows, or how it stands where it shows nothing."""

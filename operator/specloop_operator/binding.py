@@ -16,13 +16,16 @@ from enum import StrEnum
 from typing import Any
 
 from specloop_engine.command_line import CommandLine, Written, read, write
+from specloop_engine.configuration import Config, ConfigurationError, speculation_of
 from specloop_engine.failure import Harm
+from specloop_engine.json_object import dumps
 from specloop_engine.known_failures import known_failures, start_of
 from specloop_engine.speculation import configuration_key, match
 from specloop_engine.words import CommandLineError, Edit
 from specloop_policy.engine import Engine
 from specloop_policy.ladder import Ladder, Level
 from specloop_policy.model import ClientFeature
+from specloop_policy.status import MAX_CONFIGURATION, MAX_CONFIGURATIONS
 
 ANNOTATION_FIELD = re.compile(r"metadata\.annotations\['([^']+)'\]")
 """How a variable names the annotation that fills it."""
@@ -61,10 +64,25 @@ class Binding:
     """The annotation that holds the setting, for `Place.ANNOTATION`."""
     value: str | None = None
     """What it says; None: it is not there, which reads as off."""
+    before: tuple[Config, ...] = ()
+    """Configurations that it said once, the latest of each drafter."""
 
     def level(self, ladder: Ladder) -> Level | None:
         """The level that the template asks for; None where it is none of the ladder's."""
         return match(self.line.speculation, ladder)
+
+    @property
+    def configurations(self) -> tuple[str, ...]:
+        """This one and those before as JSON, the latest of each drafter; what is too long to remember is left out."""
+        found: dict[tuple[str, str | None], str] = {}
+        for one in (self.line.config, *self.before):
+            try:
+                speculation = speculation_of(one, self.line.engine)
+            except ConfigurationError:
+                continue  # somebody wrote a status by hand
+            if one is not None and speculation is not None:
+                found.setdefault((speculation.method, speculation.model), dumps(one))
+        return tuple(text for text in found.values() if len(text) <= MAX_CONFIGURATION)[:MAX_CONFIGURATIONS]
 
     @property
     def setting(self) -> str:
@@ -124,7 +142,7 @@ class Binding:
 
     def _written(self, level: Level) -> Written:
         try:
-            return write(self.line, level)
+            return write(self.line, level, self.before)
         except CommandLineError as error:
             raise BindingError(f"{level.name} cannot be written: {error}") from error
 

@@ -5,6 +5,7 @@ ApiError        a request that failed; `retry`: the next tick may succeed
     NotThere    the object is gone
 """
 
+import base64
 import json
 from collections.abc import Mapping
 from typing import Any, NoReturn, Protocol
@@ -118,6 +119,13 @@ class KubernetesCluster:
             self._core.delete_namespaced_pod_without_preload_content(name, namespace, _request_timeout=TIMEOUT_SECONDS),
         )
         await _body(what, answer)
+
+    async def secret(self, namespace: str, name: str) -> Mapping[str, bytes]:
+        """Read it."""
+        what = f"reading Secret {namespace}/{name}"
+        read = self._core.read_namespaced_secret_without_preload_content
+        body = await _body(what, await _asked(what, read(name, namespace, _request_timeout=TIMEOUT_SECONDS)))
+        return {key: base64.b64decode(value) for key, value in (body.get("data") or {}).items()}
 
     async def write_status(self, policy: Body, status: Body) -> Body:
         """Merge it into the subresource; what is not in it any more is said to be null."""

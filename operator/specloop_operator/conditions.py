@@ -32,6 +32,7 @@ class ConditionType(StrEnum):
     DRIFTED = ("Drifted", "Somebody else set another level than the operator had; it is not fought over.")
     CONFLICTED = ("Conflicted", "An older policy governs the same target.")
     SUSPENDED = ("Suspended", "The policy holds everything as it is.")
+    LIVE_CONTROL = ("LiveControl", "Running pods are brought to their level without a restart.")
 
 
 _T = ConditionType
@@ -97,6 +98,10 @@ class ConditionReason(StrEnum):
     OLDER_POLICY = ("OlderPolicy", _T.CONFLICTED, "True", "An older policy has the same target.")
     ACTIVE = ("Active", _T.SUSPENDED, "False", "The policy is not suspended.")
     BY_SPEC = ("BySpec", _T.SUSPENDED, "True", "spec.suspend is true.")
+    NOT_ASKED_FOR = ("NotAskedFor", _T.LIVE_CONTROL, "False", "The policy names no token for it, or wants restarts.")
+    NOT_POSSIBLE = ("NotPossible", _T.LIVE_CONTROL, "False", "Pods cannot be controlled live: the message says why.")
+    OUT_OF_LINE = ("OutOfLine", _T.LIVE_CONTROL, "False", "Some pods are not as asked, and are asked again.")
+    IN_LINE = ("InLine", _T.LIVE_CONTROL, "True", "All pods that serve are as asked, or will be with a request.")
     BY_ANNOTATION = ("ByAnnotation", _T.SUSPENDED, "True", "The annotation specloop.dev/suspend is true.")
     # fmt: on
 

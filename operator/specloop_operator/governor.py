@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from specloop_operator.binding import Binding, BindingError, bind
 from specloop_operator.cluster import ApiError, Cluster
 from specloop_operator.conditions import ConditionReason
+from specloop_operator.live import LiveActuator
 from specloop_operator.meter import Meter
-from specloop_operator.pods import Pod
 from specloop_operator.remembered import Remembered, recall
 from specloop_operator.sight import Blind, Eye, Sight, find_target, see
 from specloop_operator.slots import Slots
@@ -41,6 +41,7 @@ class World:
     sources: Mapping[str, MetricSource]
     slots: Slots
     telling: Telling
+    live: LiveActuator
     now: Callable[[], float]
 
 
@@ -60,6 +61,12 @@ class Governor:
         """Whether a roll-out is under way."""
         return self._remembered is not None and self._remembered.rollout is not None
 
+    @property
+    def hurries(self) -> bool:
+        """Whether the next look is worth taking soon: pods that are asked live answer at once, and send no event."""
+        rollout = self._remembered.rollout if self._remembered is not None else None
+        return rollout is not None and rollout.live and not rollout.soaking
+
     async def tick(self) -> None:
         """Look once, and do the one thing that follows; after an ApiError the next tick goes on."""
         body, now = self._world.store.policy(self.name), self._world.now()
@@ -68,10 +75,11 @@ class Governor:
         status = read_status(body)
         remembered = self._recalled(body, status)
         try:
-            sight = self._eye.see(body, self._world.store, _derived(body, status))
+            sight = self._eye.see(body, self._world.store, _derived(body, status), remembered.configurations)
         except Blind as blind:
             await self._report_blind(body, status, blind, remembered, now)
             return
+        sight = await self._world.live.round(sight, remembered, now)
         collected = await self._measure(sight, remembered, now)
         turn = self._turn(sight, remembered, now)
         await self._tell(body, status, sight, turn, collected, now)
@@ -103,7 +111,7 @@ class Governor:
             known = ", ".join(self._world.sources)
             problem = f"no source is called {sight.spec.signals.source}; the operator's configuration has {known}"
             return Collected((), None, problem)
-        pods = [PodAddress(sight.target.namespace, pod.name, pod.ip, pod.port) for pod in sight.pods if _serves(pod)]
+        pods = [PodAddress(sight.target.namespace, pod.name, pod.ip, pod.port) for pod in sight.pods if pod.serving]
         reader = "/".join(self.name)
         collected = await source.collect(reader, pods, now, float(sight.spec.interval_seconds))
         if collected.until is not None:
@@ -162,7 +170,10 @@ class Governor:
     async def _act(self, sight: Sight, turn: Turn) -> None:
         """Take the step; the template is always said as it is to be, or it would be given up."""
         rollout, target, binding = turn.rollout, sight.target, sight.binding
-        if turn.step is Step.WAIT or rollout is None:
+        if rollout is None or (turn.step is Step.WAIT and turn.ended is None):
+            return
+        if rollout.live:
+            await self._world.live.round(sight, turn.remembered, self._world.now())
             return
         level = sight.policy.ladder.find(rollout.level)
         match turn.step:
@@ -181,7 +192,7 @@ class Governor:
                 left_behind = rollout.phase is Phase.ROLLING_BACK  # the new pods; a retreat leaves the old ones
                 for pod in sight.pods:
                     stuck = pod.ready_since is None and not pod.leaving
-                    if stuck and (pod.level == rollout.level) is left_behind:
+                    if stuck and pod.is_new(rollout) is left_behind:
                         await self._world.cluster.delete_pod(target.namespace, pod.name)
             case _:
                 pass
@@ -231,10 +242,15 @@ def _old_binding(templates: Sequence[Body], sight: Sight, rollout: Rollout) -> B
 
 async def give_up(body: Body, rollout: Rollout, world: World, why: str) -> None:
     """End the roll-out of a policy that is gone or cannot be followed: the old template back, and nothing held."""
+    status = read_status(body)
     try:
-        sight = see(body, world.store, _derived(body, read_status(body)))
+        sight = see(body, world.store, _derived(body, status), recall(status.memory).configurations)
     except Blind:
         await _let_go(body, rollout, world, why)
+        return
+    if rollout.live:
+        await world.live.round(sight, replace(recall(status.memory), rollout=None), world.now())
+        await world.telling.cancelled(sight.target, f"{rollout.level} is taken back: {why}", world.now())
         return
     running = sight.level.name if sight.level is not None else None
     if running == rollout.level or sight.target.held_by_us:
@@ -260,11 +276,6 @@ def read_status(body: Body) -> SpecPolicyStatus:
     except ValidationError as error:
         LOG.warning("the status cannot be read and is begun anew: %s", error.errors(include_url=False)[0]["msg"])
         return SpecPolicyStatus()
-
-
-def _serves(pod: Pod) -> bool:
-    """Whether a pod takes requests; one that does not need not be waited for."""
-    return pod.ready_since is not None and not pod.leaving
 
 
 def _derived(body: Body, status: SpecPolicyStatus) -> Ladder | None:

@@ -57,7 +57,7 @@ class Meter:
         self._at = now
         self._levels = {pod.name: sight.policy.ladder.find(pod.level) for pod in sight.pods}
         self._feed.feed(samples, until)
-        serving = [pod for pod in sight.pods if pod.ready_since is not None and not pod.leaving]
+        serving = [pod for pod in sight.pods if pod.serving]
         if rollout is None:
             self._before.look(self._feed.latest, {ALL: [pod.name for pod in serving]}, now)
             # Hundreds of policies would keep hours of what only the last minutes before a roll-out are asked for.
@@ -100,8 +100,8 @@ class Meter:
         if self._soak is None:
             self._soak = Blocks(BLOCKS)
         groups = {
-            CANARY: [pod.name for pod in serving if pod.level == rollout.level],
-            CONTROL: [pod.name for pod in serving if pod.level != rollout.level],
+            CANARY: [pod.name for pod in serving if pod.is_new(rollout)],
+            CONTROL: [pod.name for pod in serving if not pod.is_new(rollout)],
         }
         self._soak.look(self._feed.latest, {name: pods for name, pods in groups.items() if pods}, now)
 

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from specloop_control.live import PodStanding, Standing
 from specloop_operator.binding import Binding
+from specloop_policy.canary import Rollout
 
 DEFAULT_PORTS = {"VLLM": 8000, "LlamaCpp": 8080}
 """Where engines listen when nothing is said."""
@@ -22,7 +24,7 @@ class Pod:
 
     name: str
     level: str | None
-    """The level that it was started at; None for a setting that is none of the ladder's."""
+    """The level that it is at: as it was started, or live; None for a setting that is none of the ladder's."""
     ip: str | None = None
     port: int = 8000
     ready_since: float | None = None
@@ -35,6 +37,26 @@ class Pod:
     pending: str = ""
     """Why it cannot be scheduled."""
     leaving: bool = False
+    setting: str = ""
+    """Hash of the configuration that it was started with."""
+    standing: PodStanding | None = None
+    """How it stands to what it was asked for live; None where it was not asked."""
+
+    @property
+    def serving(self) -> bool:
+        """Whether it takes requests."""
+        return self.ready_since is not None and not self.leaving
+
+    @property
+    def refuses(self) -> bool:
+        """Whether it cannot be controlled live."""
+        return self.standing is not None and self.standing.standing is Standing.REFUSED
+
+    def is_new(self, rollout: Rollout) -> bool:
+        """Whether it is at the level that is rolled out: started so, or asked live."""
+        if rollout.live or not rollout.setting:
+            return self.level == rollout.level
+        return self.setting == rollout.setting
 
 
 def port_of(pod: Body, binding: Binding) -> int:
@@ -66,6 +88,7 @@ def read_pod(pod: Body, binding: Binding, level: str | None) -> Pod:
         broken=_broken(container),
         pending=str(scheduled.get("message") or "") if scheduled.get("status") == "False" else "",
         leaving=bool(pod["metadata"].get("deletionTimestamp")) or status.get("phase") in ("Succeeded", "Failed"),
+        setting=binding.setting,
     )
 
 

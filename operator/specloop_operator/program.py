@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from importlib.metadata import version
 from typing import Any
 
+import httpx
 import kopf
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
@@ -20,6 +21,7 @@ from specloop_operator.cluster import KubernetesCluster, listed
 from specloop_operator.governor import World, read_status
 from specloop_operator.health import Server
 from specloop_operator.kubernetes_events import KubernetesEvents
+from specloop_operator.live import LiveActuator
 from specloop_operator.metrics import Metrics
 from specloop_operator.pulse import Pulse, Readiness
 from specloop_operator.runner import Runner
@@ -52,7 +54,11 @@ async def run(settings: OperatorSettings) -> None:
         telling = Telling(metrics, Announcer(KubernetesEvents(EventsV1Api(client), os.uname().nodename)))
         store = Store(per_namespace=bool(settings.namespaces))
         slots = Slots(settings.max_concurrent_rollouts)
-        world = World(store, KubernetesCluster(client), sources, slots, telling, time.time)
+        cluster = KubernetesCluster(client)
+        # Engines close connections that are idle for five seconds; proxies lead nowhere inside a cluster.
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+        pods = await stack.enter_async_context(httpx.AsyncClient(trust_env=False, limits=limits))
+        world = World(store, cluster, sources, slots, telling, LiveActuator(pods, cluster), time.time)
         runner = Runner(world, metrics, pulse)
         watching = Watching(world, runner)
         await _fill(store, client, settings.namespaces, world.now)

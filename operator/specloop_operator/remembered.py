@@ -1,13 +1,30 @@
 """What is remembered of a policy between two ticks, and between two operators: it lives in the policy's status."""
 
+import json
 from dataclasses import dataclass, field
 
+from specloop_engine.speculation import BatchTable
 from specloop_policy.canary import Rollout
 from specloop_policy.decision import PolicyState
 from specloop_policy.report import maybe_seconds, maybe_time
-from specloop_policy.rollout_status import to_rollout, to_rollout_memory, to_watch, to_watch_memory
+from specloop_policy.rollout_status import (
+    LiveMemory,
+    RangeMemory,
+    to_rollout,
+    to_rollout_memory,
+    to_watch,
+    to_watch_memory,
+)
 from specloop_policy.status import Memory, to_memory, to_state
 from specloop_policy.watch import Watch
+
+
+@dataclass(frozen=True, slots=True)
+class LiveHold:
+    """What running pods were asked for, and the setting of the template that it was asked over."""
+
+    table: BatchTable
+    setting: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +45,13 @@ class Remembered:
     """The override that was in force then, in words: it says nothing new."""
     rolled_back_at: float | None = None
     """Time of the last wish to roll back that was carried out, seconds since the epoch."""
+    live: LiveHold | None = None
+    """What running pods are held at over what the template says; None: at the template's."""
+    shed_failed: str = ""
+    """Key of the configuration without a drafter that did not serve; "" where none failed."""
+    configurations: tuple[str, ...] = ()
+    """What the target said of each drafter that it had, as JSON, the latest first: a level of that drafter is written
+    with the same keys again."""
 
 
 def recall(memory: Memory | None) -> Remembered:
@@ -45,16 +69,22 @@ def recall(memory: Memory | None) -> Remembered:
         memory.reverted or "",
         memory.reverted_wish or "",
         maybe_seconds(memory.rolled_back_at),
+        None if memory.live is None else _held(memory.live),
+        memory.shed_failed or "",
+        tuple(one for one in memory.configurations if _is_object(one)),
     )
 
 
 def store(remembered: Remembered) -> Memory:
     """The same as it is stored."""
-    rollout, watch = remembered.rollout, remembered.watch
+    rollout, watch, live = remembered.rollout, remembered.watch, remembered.live
     return to_memory(remembered.state).model_copy(
         update={
             "rollout": None if rollout is None else to_rollout_memory(rollout, remembered.canary_pods),
             "watch": None if watch is None else to_watch_memory(watch),
+            "live": None if live is None else _hold_memory(live),
+            "shed_failed": remembered.shed_failed or None,
+            "configurations": remembered.configurations,
             "written_level": remembered.written_level,
             "previous_level": remembered.previous_level,
             "reverted": remembered.reverted[:4096] or None,
@@ -62,3 +92,20 @@ def store(remembered: Remembered) -> Memory:
             "rolled_back_at": maybe_time(remembered.rolled_back_at),
         }
     )
+
+
+def _is_object(text: str) -> bool:
+    """Whether it can be read: somebody may have written a status by hand."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
+def _held(memory: LiveMemory) -> LiveHold:
+    return LiveHold(tuple((one.first, one.last, one.tokens) for one in memory.table), memory.setting)
+
+
+def _hold_memory(live: LiveHold) -> LiveMemory:
+    ranges = tuple(RangeMemory(first=first, last=last, tokens=tokens) for first, last, tokens in live.table)
+    return LiveMemory(table=ranges, setting=live.setting)

@@ -31,6 +31,9 @@ PAUSE_SECONDS = 0.05
 RETRY_SECONDS = 1.0
 """Until the tick after one that failed; doubled each time, up to the policy's interval."""
 
+HURRY_SECONDS = 0.25
+"""Until the next look at pods that were asked live: vLLM 0.32.0 took 1 to 53 ms to take a wish up."""
+
 LIMIT_SECONDS = 60.0
 """A tick that takes longer than this is given up: every request in it has a limit of ten seconds or less."""
 
@@ -163,6 +166,8 @@ class _Loop:
             LOG.exception("%s/%s: the tick failed", namespace, policy, extra=about)
             return TickResult.FAILED
         self._retry = RETRY_SECONDS
+        if self.governor.hurries:
+            asyncio.get_running_loop().call_later(HURRY_SECONDS, self.due.set)
         return TickResult.DONE
 
     def _again(self) -> None:

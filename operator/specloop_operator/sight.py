@@ -5,7 +5,7 @@ Blind    something without which nothing can be decided is missing or cannot be 
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import is_
 from typing import Any
@@ -46,6 +46,20 @@ class Wishes:
 
 
 @dataclass(frozen=True)
+class Live:
+    """Live control of a target: whether it is possible, and what pods are held at."""
+
+    problem: str = ""
+    """Why it is not possible, in words; "" where it is."""
+    reach: frozenset[str] = frozenset()
+    """Levels that running pods can be brought to."""
+    holds: bool = False
+    """Whether pods are held at something else than the template says."""
+    level: Level | None = None
+    """What they are held at; None for what is no level of the ladder."""
+
+
+@dataclass(frozen=True)
 class Sight:
     """One look at a policy and its target."""
 
@@ -61,8 +75,16 @@ class Sight:
     refused: tuple[FailedChange, ...] = ()
     """Levels that cannot, each with the reason."""
 
+    live: Live | None = None
+    """How running pods stand to live control; None where nobody asks for it."""
+
     @property
     def level(self) -> Level | None:
+        """The level that all is to be at: the one that running pods were asked for, else the pod template's."""
+        return self.live.level if self.live is not None and self.live.holds else self.template_level
+
+    @property
+    def template_level(self) -> Level | None:
         """The level that the pod template asks for."""
         return _level_of(self.binding, self.policy.ladder, self.spec)
 
@@ -121,14 +143,18 @@ def find_target(body: Body, store: Store) -> Target:
 Bind = Callable[[Body], Binding]
 
 
-def see(body: Body, store: Store, derived: Ladder | None) -> Sight:
-    """Look at everything; `derived` is the ladder that was derived before.  Raises Blind."""
+def see(body: Body, store: Store, derived: Ladder | None, before: tuple[str, ...] = ()) -> Sight:
+    """Look at everything; `derived` is the ladder that was derived before.  Raises Blind.
+
+    `before` are configurations that the target once had, as JSON.
+    """
     spec, wishes = parse(body)
     target = find_target(body, store)
     try:
         binding = bind(target.template, spec.container_name, spec.engine)
     except BindingError as error:
         raise Blind(ConditionReason.UNSUPPORTED_COMMAND, f"{target.kind.name} {target.name}: {error}") from error
+    binding = replace(binding, before=tuple(map(json.loads, before)))
     policy = _policy(body["metadata"]["name"], spec, wishes, binding, derived)
     keys, refused = _levels(policy.ladder, binding, spec.clients_send)
     generation = int(body["metadata"].get("generation") or 0)
@@ -148,13 +174,13 @@ class Eye:
         self._objects: Sequence[Body] = ()
         self._sight: Sight | None = None
 
-    def see(self, body: Body, store: Store, derived: Ladder | None) -> Sight:
+    def see(self, body: Body, store: Store, derived: Ladder | None, before: tuple[str, ...] = ()) -> Sight:
         """As the function `see`; the same sight as before where all it was made of is the same."""
-        asked, objects = _asked(body, derived), _objects(body, store)
+        asked, objects = (_asked(body, derived), before), _objects(body, store)
         same = asked == self._asked and len(objects) == len(self._objects) and all(map(is_, objects, self._objects))
         if self._sight is None or not same:
             self._sight = None
-            self._sight = see(body, store, derived)
+            self._sight = see(body, store, derived, before)
             self._asked, self._objects = asked, objects
         return self._sight
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from specloop_control.live import Standing
 from specloop_operator.conditions import ConditionReason, ConditionType, conditions
 from specloop_operator.remembered import Remembered, store
 from specloop_operator.sight import Blind, Sight, enforces
@@ -20,6 +21,9 @@ from specloop_policy.status import (
 )
 
 UNMANAGED = "Unmanaged"
+
+NAMED_PODS = 10
+"""Pods that a condition names one by one: as many as a person reads."""
 
 PHASES = {
     Phase.STARTING: ConditionReason.STARTING,
@@ -100,6 +104,8 @@ def acceptance_percent(evidence: Evidence | None) -> int | None:
 def _observed(sight: Sight, remembered: Remembered) -> str:
     """The level that serves: while a canary is out, the one of all the others."""
     rollout, running = remembered.rollout, sight.level
+    if rollout is not None and rollout.kind is Kind.SHED:
+        return rollout.level  # it is off already
     if rollout is not None and rollout.phase in (Phase.STARTING, Phase.CANARY, Phase.SOAKING):
         return rollout.back_to
     return running.name if running is not None else UNMANAGED
@@ -107,7 +113,7 @@ def _observed(sight: Sight, remembered: Remembered) -> str:
 
 def _desired(sight: Sight, remembered: Remembered) -> str | None:
     rollout = remembered.rollout
-    if rollout is not None and rollout.kind is not Kind.PROBE:
+    if rollout is not None and rollout.kind not in (Kind.PROBE, Kind.SHED):
         return rollout.back_to if rollout.phase is Phase.ROLLING_BACK else rollout.level
     return remembered.state.level
 
@@ -122,6 +128,7 @@ def _rows(sight: Sight, turn: Turn, metrics: MetricsReport, before: SpecPolicySt
         _drifted(turn),
         *_progressing(turn, before),
         _degraded(turn),
+        _live(sight),
     ]
     return {reason.type: (reason, message) for reason, message in found}
 
@@ -195,12 +202,31 @@ def _degraded(turn: Turn) -> Row:
     return ConditionReason.AS_EXPECTED, "nothing is known to be wrong"
 
 
+def _live(sight: Sight) -> Row:
+    live, level = sight.live, sight.level
+    if live is None:
+        return ConditionReason.NOT_ASKED_FOR, "levels are reached by restarts: set live.tokenSecretRef for live control"
+    if live.problem:
+        return ConditionReason.NOT_POSSIBLE, live.problem
+    standings = {pod.name: pod.standing for pod in sight.pods if pod.standing is not None}
+    astray = {name: one for name, one in standings.items() if not one.in_line or one.standing is Standing.CLAMPED}
+    if astray:
+        named = "; ".join(f"{name}: {one.standing}, {one.reason}" for name, one in list(astray.items())[:NAMED_PODS])
+        more = f"; {len(astray) - NAMED_PODS} more" if len(astray) > NAMED_PODS else ""
+        return ConditionReason.OUT_OF_LINE, f"{len(astray)} of {len(standings)} pods are not as asked: {named}{more}"
+    waiting = sum(one.standing is Standing.PENDING for one in standings.values())
+    idle = f"; {waiting} take it up with their next request" if waiting else ""
+    shown = level.name if level is not None else UNMANAGED
+    return ConditionReason.IN_LINE, f"{len(standings)} pods are as asked, at {shown}{idle}"
+
+
 def _recommendation(sight: Sight, turn: Turn, before: SpecPolicyStatus) -> Recommendation | None:
     """What is advised now; while a roll-out goes on by itself, what led to it."""
     decision = turn.decision
     if decision is None or decision.level is None:
         return before.recommendation
-    restart = restart_seconds(sight) if decision.changes_level else None
+    live = sight.live is not None and decision.level in sight.live.reach
+    restart = None if not decision.changes_level else 0.0 if live else restart_seconds(sight)
     gain = decision.gain_percent
     return Recommendation(
         level=decision.level,

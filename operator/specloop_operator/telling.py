@@ -170,6 +170,14 @@ def _event_of(condition: Condition | None) -> Reason | None:
     return next(found, None)
 
 
+def _no_live(sight: Sight, turn: Turn) -> str:
+    """Why a roll-out that could have been live is not."""
+    live, rollout = sight.live, turn.rollout
+    if live is None or not live.problem or rollout is None or rollout.live:
+        return ""
+    return f" (by a restart, for live control is not possible: {live.problem})"
+
+
 def _turn_news(sight: Sight, turn: Turn) -> Iterable[News]:
     decision, rollout = turn.decision, turn.rollout
     if decision is not None and decision.changes_level:
@@ -184,10 +192,9 @@ def _turn_news(sight: Sight, turn: Turn) -> Iterable[News]:
     if rollout is None:
         return
     if turn.began is not None:
-        yield (
-            Reason.ROLLOUT_STARTED,
-            f"{rollout.level} instead of {rollout.back_to}: {decision.reason if decision else ''}",
-        )
+        why = turn.words if rollout.kind is Kind.SHED or decision is None else decision.reason
+        how = "live, " if rollout.live else ""
+        yield Reason.ROLLOUT_STARTED, f"{how}{rollout.level} instead of {rollout.back_to}: {why}{_no_live(sight, turn)}"
     if turn.moved is Phase.SOAKING:
         yield Reason.CANARY_READY, turn.words
     match turn.ended:

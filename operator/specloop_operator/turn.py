@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from specloop_operator.conditions import ConditionReason
+from specloop_operator.live_asks import braked, canary_of, hold_of, live_view, shed_due
 from specloop_operator.remembered import Remembered
 from specloop_operator.sight import Sight, enforces
 from specloop_policy import memory
@@ -17,6 +18,8 @@ from specloop_policy.annotations import Rollback
 from specloop_policy.canary import Ending, Kind, Phase, Plan, Rollout, Step, begin, plan
 from specloop_policy.decision import ActionName, Decision, FailedChange, Inputs, Override, PolicyState
 from specloop_policy.gate import GateVerdict, Result
+from specloop_policy.ladder import Level
+from specloop_policy.model import ActuatorType
 from specloop_policy.observation import Observation, Service, Window, Workload
 from specloop_policy.policy import Policy
 from specloop_policy.schedules import scheduled_level
@@ -81,6 +84,7 @@ class Turn:
 
 def take_turn(sight: Sight, remembered: Remembered, measured: Measured, now: float) -> Turn:
     """Decide, or take the next step of the roll-out under way."""
+    remembered = replace(remembered, configurations=sight.binding.configurations)
     if remembered.rollout is None:
         return _decide(sight, _noticed(sight, remembered, now), measured, now)
     if remembered.rollout.kind is Kind.PROBE and remembered.rollout.phase is not Phase.ROLLING_BACK:
@@ -90,7 +94,8 @@ def take_turn(sight: Sight, remembered: Remembered, measured: Measured, now: flo
 
 def new_generation(remembered: Remembered) -> Remembered:
     """Somebody edited the policy: what failed or was undone before may be tried again."""
-    return replace(remembered, reverted="", reverted_wish="", state=replace(remembered.state, quarantine=()))
+    state = replace(remembered.state, quarantine=())
+    return replace(remembered, reverted="", reverted_wish="", shed_failed="", state=state)
 
 
 def _noticed(sight: Sight, remembered: Remembered, now: float) -> Remembered:
@@ -98,6 +103,8 @@ def _noticed(sight: Sight, remembered: Remembered, now: float) -> Remembered:
     running = sight.level.name if sight.level is not None else None
     if remembered.watch is not None and remembered.watch.level != running:
         remembered = replace(remembered, watch=None)
+    if remembered.live is not None and remembered.live.setting != sight.binding.setting:
+        remembered = replace(remembered, live=None)  # it was over another template
     if remembered.written_level is None or running == remembered.written_level:
         return remembered
     shown = running or str(sight.binding.line.speculation)
@@ -124,6 +131,8 @@ def _decide(sight: Sight, remembered: Remembered, measured: Measured, now: float
     blocked = blocked if decision.changes_level else None
     turn = Turn(after, decision, before, acceptance_since=remembered.state.changed_at, blocked=blocked)
     running = sight.level
+    if not decision.changes_level and policy.enforce:
+        return _shed(sight, turn, measured, now)
     if not decision.changes_level or not policy.enforce or running is None or decision.level in (None, running.name):
         return turn
     assert decision.level is not None
@@ -135,8 +144,7 @@ def _decide(sight: Sight, remembered: Remembered, measured: Measured, now: float
     kind = _kind(decision, remembered.state, state, retreat=retreat)
     to = sight.policy.ladder.find(decision.level)
     assert to is not None  # it has a key
-    setting = sight.binding.setting_at(to)
-    rollout = begin(to.name, running.name, kind, sight.keys[to.name], sight.rest, now, setting)
+    rollout = _begin(sight, running, to, kind, now)
     carried_out = wish.at if wish is not None and retreat else after.rolled_back_at
     begun = replace(
         after, rollout=rollout, watch=None, reverted="", reverted_wish="", canary_pods=None, rolled_back_at=carried_out
@@ -145,6 +153,37 @@ def _decide(sight: Sight, remembered: Remembered, measured: Measured, now: float
     since = remembered.state.changed_at
     probe = ProbeNews.STARTED if kind is Kind.PROBE else None
     return replace(first, decision=decision, before=before, acceptance_since=since, began=rollout, probe=probe)
+
+
+def _begin(sight: Sight, running: Level, to: Level, kind: Kind, now: float) -> Rollout:
+    """A roll-out by live control where that reaches the level, else by a restart; to brake live is done at once."""
+    live = sight.live is not None and to.name in sight.live.reach
+    setting = sight.binding.setting if live else sight.binding.setting_at(to)
+    at_once = live and not to.speculates
+    key, rest = sight.keys[to.name], sight.rest
+    rollout = begin(to.name, running.name, kind, key, rest, now, setting, live=live, at_once=at_once)
+    return replace(rollout, canary=canary_of(sight)) if rollout.live and rollout.phase is Phase.STARTING else rollout
+
+
+def _shed(sight: Sight, turn: Turn, measured: Measured, now: float) -> Turn:
+    """Make the pods anew without the drafter, where speculation is off live for longer than that costs."""
+    remembered, to, back_to = turn.remembered, sight.policy.ladder.levels[-1], sight.template_level
+    due = shed_due(sight, remembered, _inputs(sight, now), restart_seconds(sight), now)
+    if due is None or back_to is None or not braked(sight) or remembered.watch is not None:
+        return turn
+    key = sight.keys.get(to.name)
+    if key is None or key == remembered.shed_failed or sight.spec.rollout.actuator is ActuatorType.LIVE:
+        return turn
+    rollout = begin(to.name, back_to.name, Kind.SHED, key, sight.rest, now, sight.binding.setting_at(to))
+    begun = _go_on(sight, replace(remembered, rollout=rollout, canary_pods=None), measured, now, "")
+    return replace(
+        begun,
+        decision=turn.decision,
+        before=turn.before,
+        acceptance_since=turn.acceptance_since,
+        began=rollout,
+        words=f"{begun.words}: {due}",
+    )
 
 
 def _kind(decision: Decision, before: PolicyState, after: PolicyState, *, retreat: bool) -> Kind:
@@ -219,6 +258,7 @@ def _inputs(sight: Sight, now: float, failed: FailedChange | None = None) -> Inp
         scheduled=scheduled_level(sight.spec.schedules, now) if sight.spec.schedules else None,
         failed=failed,
         keys=tuple(sight.keys.items()),
+        live=sight.live.reach if sight.live is not None else frozenset(),
     )
 
 
@@ -255,6 +295,9 @@ def _called_off(sight: Sight, remembered: Remembered, now: float) -> str:
         return "the target is scaled to no pods"
     if not enforces(sight):
         return "the policy's mode is Recommend now"
+    refusing = next((pod for pod in sight.pods if pod.refuses), None)
+    if rollout.live and refusing is not None and refusing.standing is not None:
+        return f"{refusing.name} cannot be changed live: {refusing.standing.reason}"
     if sight.rest == rollout.rest and sight.keys.get(rollout.level) != rollout.key:
         return f"the policy's level {rollout.level} is another than when this began"
     override = override_in_force(sight, now)
@@ -265,7 +308,7 @@ def _called_off(sight: Sight, remembered: Remembered, now: float) -> str:
 
 def _nobody_asks(sight: Sight, rollout: Rollout, state: PolicyState, now: float) -> str:
     """Why a level that somebody asked for is not rolled out to the end: nobody asks any more, or not for it."""
-    if rollout.kind is not Kind.FORCED or state.forced is None:
+    if rollout.kind not in (Kind.FORCED, Kind.SHED) or state.forced is None:
         return ""
     wish = wish_in_force(sight.policy.ladder, state, _inputs(sight, now), now)
     if wish is None:
@@ -313,7 +356,11 @@ def _probe(sight: Sight, remembered: Remembered, measured: Measured, now: float)
 def _go_on(sight: Sight, remembered: Remembered, measured: Measured, now: float, called_off: str) -> Turn:
     rollout = remembered.rollout
     assert rollout is not None
-    view = sight.target.view(_template_level(sight, rollout), sight.rest, sight.pods, rollout.level)
+    if rollout.live:
+        rollout = _with_canary(sight, rollout, now)
+        view = live_view(sight, rollout)
+    else:
+        view = sight.target.view(_template_level(sight, rollout), sight.rest, sight.pods, rollout)
     verdict = measured.verdict
     if rollout.kind is Kind.PROBE and verdict is not None and verdict.result is Result.PASS:
         verdict = None  # the rules have the first word
@@ -324,6 +371,8 @@ def _go_on(sight: Sight, remembered: Remembered, measured: Measured, now: float,
         remembered = replace(remembered, rolled_back_at=wish.at)
     if rollout.soaking and found.rollout.phase is Phase.PROMOTING:
         found = replace(found, rollout=replace(found.rollout, failed_share=measured.failed_share))
+    if rollout.live and found.step is Step.WRITE:
+        found = replace(found, rollout=replace(found.rollout, written=True))  # what is remembered is what is asked for
     if found.ended is not None:
         return _ended(sight, remembered, found, now)
     new = sum(pod.new for pod in view.pods)
@@ -338,7 +387,16 @@ def _template_level(sight: Sight, rollout: Rollout) -> str | None:
     """The level that the template asks for: what was written stays that, whatever an edited policy calls it now."""
     if sight.binding.setting == rollout.setting:
         return rollout.level
-    return sight.level.name if sight.level is not None else None
+    level = sight.template_level if rollout.kind is Kind.SHED else sight.level
+    return level.name if level is not None else None
+
+
+def _with_canary(sight: Sight, rollout: Rollout, now: float) -> Rollout:
+    """A live roll-out whose canary is there: where the pod is gone, another is asked, and soaks from the beginning."""
+    waiting = rollout.phase in (Phase.STARTING, Phase.CANARY, Phase.SOAKING)
+    if not waiting or any(pod.name == rollout.canary and pod.serving for pod in sight.pods):
+        return rollout
+    return replace(rollout, canary=canary_of(sight), phase=Phase.STARTING, since=now)
 
 
 def _failing(rollout: Rollout) -> Rollout:
@@ -354,7 +412,13 @@ def _ended(sight: Sight, remembered: Remembered, found: Plan, now: float) -> Tur
     decision = None
     watch = over.watch
     match found.ended:
+        case Ending.PROMOTED if rollout.kind is Kind.SHED:
+            over = replace(over, live=None)
+        case Ending.FAILED | Ending.LOST | Ending.ABANDONED if rollout.kind is Kind.SHED:
+            over = replace(over, shed_failed=rollout.key)
         case Ending.PROMOTED:
+            to = sight.policy.ladder.find(rollout.level)
+            over = replace(over, live=hold_of(sight, to) if rollout.live and to is not None else None)
             watch = _watch(sight, rollout, now)
             over = replace(over, previous_level=None if rollout.kind is Kind.RETREAT else rollout.back_to)
         case Ending.FAILED:

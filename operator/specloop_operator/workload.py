@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from specloop_operator.pods import Pod
-from specloop_policy.canary import PodView, View
+from specloop_policy.canary import PodView, Rollout, View
 
 MANAGER = "specloop"
 """The field manager of everything that the operator writes to a workload."""
@@ -104,24 +104,17 @@ class Target:
         expressions = (self.body["spec"].get("selector") or {}).get("matchExpressions") or ()
         return self.labels.items() <= labels.items() and all(_meets(one, labels) for one in expressions)
 
-    def view(self, level: str | None, rest: str, pods: "tuple[Pod, ...]", rolled_out: str) -> View:
-        """The workload as a roll-out's planner sees it; `level` is the template's, `rolled_out` the one it rolls out.
+    def view(self, level: str | None, rest: str, pods: "tuple[Pod, ...]", rollout: Rollout) -> View:
+        """The workload as a roll-out's planner sees it; `level` is the template's.
 
         A pod is new when it was started at the level that is rolled out.
         """
         staying = [pod for pod in pods if not pod.leaving]
-        new = sum(pod.level == rolled_out for pod in staying)
-        return View(
-            level,
-            rest,
-            self.held_by_us,
-            self.settled and (level != rolled_out or new >= self.updated),
-            self.replicas,
-            tuple(
-                PodView(pod.name, pod.level == rolled_out, pod.ready_since, pod.broken, pod.pending) for pod in staying
-            ),
-            self.kind.ordered,
+        views = tuple(
+            PodView(pod.name, pod.is_new(rollout), pod.ready_since, pod.broken, pod.pending) for pod in staying
         )
+        made = level != rollout.level or sum(pod.new for pod in views) >= self.updated
+        return View(level, rest, self.held_by_us, self.settled and made, self.replicas, views, self.kind.ordered)
 
     def application(self, template: Body, *, hold: bool = False) -> dict[str, Any]:
         """What to apply: part of a template, held or not."""

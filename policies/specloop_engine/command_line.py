@@ -105,14 +105,16 @@ def read(
     return CommandLine(source, engine, version, environment, setting, speculation)
 
 
-def write(line: CommandLine, level: Level) -> Written:
+def write(line: CommandLine, level: Level, before: Sequence[Config] = ()) -> Written:
     """The command at a level, in the form that it was found in; a command that is there already stays as it is.
 
-    Off takes the setting away, and with it the flags that keep the engine from starting without one.  Raises
+    Off takes the setting away, and with it the flags that keep the engine from starting without one.  `before` are
+    configurations that the command once had: keys of the level's own drafter come back from there.  Raises
     CommandLineError where the level cannot be written so that reading finds it again.
     """
+    base = next((one for one in (line.config, *before) if _drafts(one, level, line.engine)), line.config)
     try:
-        config = to_config(level, line.config, line.engine, parse_version(line.version))
+        config = to_config(level, base, line.engine, parse_version(line.version))
         written, again = _changed(line, config)
     except ConfigurationError as error:
         raise CommandLineError(level.name, str(error), "choose a drafter that this engine has") from error
@@ -120,6 +122,17 @@ def write(line: CommandLine, level: Level) -> Written:
         problem = f"the engine would take this for {again.speculation}"
         raise CommandLineError(level.name, problem, "correct the level's drafter")
     return written
+
+
+def _drafts(config: Config | None, level: Level, engine: Engine) -> bool:
+    """Whether a configuration has a level's drafter."""
+    if config is None or level.drafter is None:
+        return False
+    try:
+        speculation = speculation_of(config, engine)
+    except ConfigurationError:
+        return False
+    return speculation is not None and speculation.is_kind_of(level.drafter)
 
 
 def write_config(line: CommandLine, config: Config | None) -> Written:

@@ -30,6 +30,9 @@ class Kind(StrEnum):
     RETREAT = "Retreat"
     """Away from a level that does harm: to all pods at once, for there is nothing to compare it with, and on to the
     end, for the only way back leads to the harm."""
+    SHED = "Shed"
+    """Speculation is off already, live, and stays so: pods are made anew without the drafter, so that it costs neither
+    time nor memory."""
 
 
 class Phase(StrEnum):
@@ -165,7 +168,12 @@ class Rollout:
     failed_share: float = 0.0
     """Share of requests that failed beside the canary when it passed: what the level before had."""
     setting: str = ""
-    """Hash of its configuration alone, by which it is known in the template whatever a policy calls it meanwhile."""
+    """Hash of its configuration alone, by which it is known in the template whatever a policy calls it meanwhile; of
+    the template's as it is and stays, where the roll-out is live."""
+    live: bool = False
+    """Whether running pods are asked for the level, instead of being made anew."""
+    canary: str = ""
+    """The pod that is asked first, where the roll-out is live."""
 
     @property
     def soaking(self) -> bool:
@@ -216,10 +224,21 @@ class Plan:
     ended: Ending | None = None
 
 
-def begin(level: str, back_to: str, kind: Kind, key: str, rest: str, now: float, setting: str = "") -> Rollout:
-    """A roll-out that is about to be written; a retreat goes to all pods at once."""
-    phase = Phase.PROMOTING if kind is Kind.RETREAT else Phase.STARTING
-    return Rollout(level, back_to, kind, key, rest, now, phase, now, setting=setting)
+def begin(
+    level: str,
+    back_to: str,
+    kind: Kind,
+    key: str,
+    rest: str,
+    now: float,
+    setting: str = "",
+    *,
+    live: bool = False,
+    at_once: bool = False,
+) -> Rollout:
+    """A roll-out that is about to be written; a retreat goes to all pods at once, and so may a live brake."""
+    phase = Phase.PROMOTING if at_once or kind is Kind.RETREAT else Phase.STARTING
+    return Rollout(level, back_to, kind, key, rest, now, phase, now, setting=setting, live=live)
 
 
 def plan(
@@ -342,7 +361,7 @@ def _forward(rollout: Rollout, view: View, gate: GateVerdict | None) -> Found:
     new = [pod for pod in view.pods if pod.new]
     match rollout.phase:
         case Phase.STARTING if not rollout.written:
-            return Event.UNWRITTEN, f"writing {rollout.level} into the pod template"
+            return Event.UNWRITTEN, _writing(rollout)
         case Phase.STARTING if view.held:
             return Event.HELD, "the first pods are made, the rest is held"
         case Phase.STARTING if new:
@@ -352,12 +371,18 @@ def _forward(rollout: Rollout, view: View, gate: GateVerdict | None) -> Found:
         case Phase.SOAKING if gate is not None and gate.result is not Result.INCONCLUSIVE:
             return _judged(gate), gate.reason
         case Phase.PROMOTING if not rollout.written:
-            return Event.UNWRITTEN, f"writing {rollout.level} into the pod template"
+            return Event.UNWRITTEN, _writing(rollout)
         case Phase.PROMOTING if view.held:
             return Event.HELD, "letting the rest follow"
         case Phase.PROMOTING if view.settled and _all_ready(view, new=True):
             return Event.COMPLETE, f"all {view.replicas} replicas serve at {rollout.level}: {rollout.reason}"
     return None
+
+
+def _writing(rollout: Rollout) -> str:
+    if rollout.live:
+        return f"asking {rollout.canary or 'all pods'} for {rollout.level}, live"
+    return f"writing {rollout.level} into the pod template"
 
 
 def _judged(gate: GateVerdict) -> Event:

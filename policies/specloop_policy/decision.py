@@ -71,6 +71,8 @@ class Inputs:
     """Step times of this hardware; None when nobody measured them."""
     restart_seconds: float | None = None
     """How long one replica is away when its level changes; None when unknown, 0 when changes are live."""
+    live: frozenset[str] = frozenset()
+    """Levels that are reached without a restart, whatever others take."""
     override: Override | None = None
     scheduled: ScheduledLevel | None = None
     alerts: tuple[FiringAlert, ...] = ()
@@ -78,6 +80,10 @@ class Inputs:
     """The last change, when it failed and was taken back."""
     keys: tuple[tuple[str, str], ...] = ()
     """Level names with the key of their present configuration and image: a quarantine ends when it changes."""
+
+    def away_seconds(self, level: str) -> float | None:
+        """How long one replica is away when it goes to a level; None when unknown."""
+        return 0.0 if level in self.live else self.restart_seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Probes: trying a level of another drafter on one replica, because nothing seen from below says how it would do."""
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -8,6 +9,7 @@ from specloop_policy.decision import PolicyState
 from specloop_policy.guardrails import find_trial, probe_gap, probe_left
 from specloop_policy.ladder import Ladder, Level, same_drafter
 from specloop_policy.observation import Outcome
+from specloop_policy.policy import Policy
 from specloop_policy.rules import Situation, destination, standing_in_the_way, veto
 from specloop_policy.words import shown, with_faults
 
@@ -60,6 +62,12 @@ def due(situation: Situation, state: PolicyState) -> tuple[Level, str] | None:
         gap = probe_gap(situation.policy, trial)
         return one, f"{gap:.0f} s at {level.name} without a sign of how {one.name} would do{lost}: trying it"
     return None
+
+
+def next_probe_in(policy: Policy, state: PolicyState, level: Level, now: float) -> float:
+    """Seconds until another drafter may be tried from a level; infinite where there is none to try."""
+    gaps = [probe_left(policy, state, one, now) for one in candidates(policy.ladder, level)]
+    return min(gaps, default=math.inf)
 
 
 def judge_probe(situation: Situation, base: Level, seconds: float) -> ProbeVerdict:

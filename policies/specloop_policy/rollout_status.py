@@ -12,6 +12,8 @@ from specloop_policy.watch import Watch
 
 Hash = Annotated[str, Field(max_length=64)]
 Pods = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, le=65536)]
+PodName = Annotated[str, Field(max_length=253)]
 
 
 class RolloutMemory(Report):
@@ -19,9 +21,13 @@ class RolloutMemory(Report):
 
     level: Name = Field(description="The level that is rolled out.")
     back_to: Name = Field(description="The level before.")
-    kind: Kind = Field(description="Rule, Probe, Forced or Retreat.")
+    kind: Kind = Field(description="Rule, Probe, Forced, Retreat or Shed.")
     key: Hash = Field(description="Hash of its configuration and image.")
-    setting: Hash | None = Field(default=None, description="Hash of its configuration alone.")
+    setting: Hash | None = Field(
+        default=None, description="Hash of its configuration alone; of the template's, where the roll-out is live."
+    )
+    live: bool = Field(default=False, description="Whether running pods are asked, instead of being made anew.")
+    canary: PodName | None = Field(default=None, description="The pod that is asked first, where it is live.")
     rest: Hash = Field(description="Hash of the rest of the pod template, which must not change meanwhile.")
     started_at: Time = Field(description="When it began.")
     phase: Phase = Field(description="Starting, Canary, Soaking, Promoting or RollingBack.")
@@ -33,6 +39,23 @@ class RolloutMemory(Report):
         default=None, description="Failed requests beside the canary when it passed, rounded up."
     )
     canary_pods: Pods | None = Field(default=None, description="Size of the canary; absent before it is known.")
+
+
+class RangeMemory(Report):
+    """K while so many requests are in a step."""
+
+    first: Count = Field(description="The least number of requests.")
+    last: Count = Field(description="The largest number of requests.")
+    tokens: Count = Field(description="K.")
+
+
+class LiveMemory(Report):
+    """What running pods are held at live, over what the pod template says."""
+
+    table: Annotated[tuple[RangeMemory, ...], Field(min_length=1, max_length=64)] = Field(
+        description="K by number of requests in a step."
+    )
+    setting: Hash = Field(description="Hash of the template's configuration: over another one it says nothing.")
 
 
 class WatchMemory(Report):
@@ -57,6 +80,8 @@ def to_rollout_memory(rollout: Rollout, canary_pods: int | None) -> RolloutMemor
         kind=rollout.kind,
         key=rollout.key,
         setting=rollout.setting,
+        live=rollout.live,
+        canary=rollout.canary or None,
         rest=rollout.rest,
         started_at=as_time(rollout.started_at),
         phase=rollout.phase,
@@ -85,6 +110,8 @@ def to_rollout(memory: RolloutMemory) -> Rollout:
         memory.reason,
         (memory.failed_share_percent or 0) / 100.0,
         memory.setting or "",
+        memory.live,
+        memory.canary or "",
     )
 
 

@@ -190,7 +190,7 @@ def _pays_already(situation: Situation, rule: Rule, to: Level) -> str | None:
 
 def _not_worth_a_restart(situation: Situation, to: Level, advantage: float) -> str | None:
     """Why a level that is this much faster is not worth a restart; None where it is, or the restart costs nothing."""
-    restart = situation.inputs.restart_seconds
+    restart = situation.inputs.away_seconds(to.name)
     limit = situation.policy.cost_model.payback_seconds
     if not restart:
         return None

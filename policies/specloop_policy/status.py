@@ -14,7 +14,7 @@ from specloop_policy.decision import ActionName, FailedChange, Forced, PolicySta
 from specloop_policy.ladder import Drafter, Ladder, Level, Method
 from specloop_policy.model import Name
 from specloop_policy.report import Report, Text, Time, as_time, maybe_seconds, maybe_time
-from specloop_policy.rollout_status import RolloutMemory, WatchMemory
+from specloop_policy.rollout_status import Hash, LiveMemory, RolloutMemory, WatchMemory
 
 MAX_DECISIONS = 10
 """Decisions kept in the status, newest last."""
@@ -129,6 +129,15 @@ class QuarantineMemory(Report):
     )
 
 
+MAX_CONFIGURATIONS = 4
+"""As many drafters as a policy is likely to name."""
+
+MAX_CONFIGURATION = 2048
+"""Characters of one; those in vLLM's documentation have 300 at most."""
+
+Configuration = Annotated[str, Field(max_length=MAX_CONFIGURATION)]
+
+
 class Memory(Report):
     """What the next decision needs to know of the ones before; written only when it changes."""
 
@@ -151,6 +160,17 @@ class Memory(Report):
     )
     rollout: RolloutMemory | None = Field(default=None, description="The roll-out under way.")
     watch: WatchMemory | None = Field(default=None, description="The promoted level that is still watched.")
+    live: LiveMemory | None = Field(
+        default=None, description="What running pods are held at live; absent: at what the pod template says."
+    )
+    shed_failed: Hash | None = Field(
+        default=None,
+        description="Key of the configuration without a drafter that did not serve: it is left on, braked.",
+    )
+    configurations: Annotated[tuple[Configuration, ...], Field(max_length=MAX_CONFIGURATIONS)] = Field(
+        default_factory=tuple,
+        description="What the target said of each drafter, with which a level of that drafter is written again.",
+    )
     written_level: Name | None = Field(
         default=None, description="The level that the operator last wrote to the target; absent: it wrote none."
     )

@@ -383,6 +383,47 @@ def rollback(
     return rollback.run(target, wait, cluster.Where(kubeconfig, context, namespace), output)
 
 
+@app.command()
+def inject(
+    files: Annotated[
+        list[str], typer.Option("--filename", "-f", metavar="FILE", help="A manifest; - is stdin. May be repeated.")
+    ],
+    uninject: Annotated[bool, typer.Option("--uninject", help="Give back what was there before.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Print what changes, and not the manifest.")] = False,
+    container: Annotated[
+        str | None,
+        typer.Option("--container", metavar="NAME", help="The container with vLLM, where that is not seen."),
+    ] = None,
+    version: Annotated[
+        str | None, typer.Option("--vllm-version", metavar="V", help="Its release; by default the image's tag.")
+    ] = None,
+    image: Annotated[
+        str | None, typer.Option("--image", metavar="IMAGE", help="SpecLoop's own; by default specloop:VERSION.")
+    ] = None,
+    token_secret: Annotated[
+        str, typer.Option("--token-secret", metavar="NAME", help="Secret with the token of live control.")
+    ] = "specloop-live",
+    token_key: Annotated[str, typer.Option("--token-key", metavar="KEY", help="Its key.")] = "token",
+    drain: Annotated[
+        int, typer.Option("--drain", metavar="SECONDS", min=0, max=86400, help="Longest wait for running requests.")
+    ] = 300,
+    no_live: Annotated[
+        bool, typer.Option("--no-live", help="Neither scheduler nor table nor token: K changes by a restart.")
+    ] = False,
+    no_annotation: Annotated[
+        bool, typer.Option("--no-annotation", help="Leave the speculative setting among the flags.")
+    ] = False,
+    output: Output = Format.TEXT,
+) -> int:
+    """Make a manifest of vLLM ready to be governed: the plugin, live control, the annotation, a drain; or undo that."""
+    from specloop_cli import inject, inject_additions
+
+    options = inject_additions.Options(
+        image, token_secret, token_key, container, version, not no_live, not no_annotation, drain
+    )
+    return inject.run(files, options, inject.Asked(uninject, diff, output))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; the only place where errors become words and codes."""
     if sys.stderr is None:  # closed, as by a careless cron job

@@ -16,6 +16,7 @@ IN_A_NAMESPACE = {
     ("apps", "controllerrevisions"): {"list"},
     ("", "pods"): {"list", "watch", "delete"},
     ("events.k8s.io", "events"): {"create"},
+    ("", "secrets"): {"get"},
 }
 """All that the operator may do there; a change of this list is a change of what users grant it."""
 IN_THE_CLUSTER = {("apiextensions.k8s.io", "customresourcedefinitions"): {"list", "watch"}}
@@ -24,8 +25,11 @@ OPERATOR = {"kind": "ServiceAccount", "name": "specloop", "namespace": NAMESPACE
 
 
 def granted(role: Mapping[str, Any]) -> Mapping[tuple[str, str], set[str]]:
-    """Verbs by API group and resource, of rules with nothing but these three."""
-    assert all(rule.keys() == {"apiGroups", "resources", "verbs"} for rule in role["rules"])
+    """Verbs by API group and resource, of rules with nothing but these three; secrets are named one by one."""
+    keys = {"apiGroups", "resources", "verbs"}
+    for rule in role["rules"]:
+        named = {"resourceNames"} if rule["resources"] == ["secrets"] else set()
+        assert rule.keys() == keys | named
     return {
         (group, resource): set(rule["verbs"])
         for rule in role["rules"]
@@ -51,6 +55,15 @@ def test_the_operator_of_some_namespaces_may_do_the_same_there_and_nothing_elsew
     )
     assert not of_kind("ClusterRole", manifests)
     assert not of_kind("ClusterRoleBinding", manifests)
+
+
+@pytest.mark.parametrize(("named", "readable"), [(["specloop-live"], True), (["one", "two"], True), ([], False)])
+def test_secrets_are_read_by_name_alone(chart: Chart, named: Sequence[str], readable: bool) -> None:
+    """And none where none is named."""
+    manifests = chart.render(live={"tokenSecrets": named}, peopleRoles={"install": False})
+    rules = of_kind("ClusterRole", manifests)[None]["rules"]
+    found = [rule["resourceNames"] for rule in rules if "secrets" in rule["resources"]]
+    assert found == ([named] if readable else [])
 
 
 def test_the_cluster_role_is_bound_to_the_operator_alone(chart: Chart) -> None:

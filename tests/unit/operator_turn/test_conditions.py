@@ -14,7 +14,7 @@ R, T = ConditionReason, ConditionType
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC).timestamp()
 TYPES = (
     *("Ready", "MetricsAvailable", "TargetResolved", "Progressing"),
-    *("Degraded", "Drifted", "Conflicted", "Suspended"),
+    *("Degraded", "Drifted", "Conflicted", "Suspended", "LiveControl"),
 )
 
 
@@ -23,7 +23,7 @@ def by_type(made: tuple[Condition, ...]) -> dict[str, Condition]:
     return {one.type: one for one in made}
 
 
-def test_there_are_eight_types() -> None:
+def test_there_are_nine_types() -> None:
     """Those of the resource's description."""
     assert tuple(T) == TYPES
 

@@ -191,7 +191,7 @@ def test_a_canary_that_serves_well_passes_before_it_is_overdue(
     served.rollout = replace(served.rollout, since=served.now + 0.002)
     served.scene.level, served.scene.held = "k3", True
     sight = served.scene.sight()
-    view = sight.target.view("k3", sight.rest, sight.pods, "k3")
+    view = sight.target.view("k3", sight.rest, sight.pods, served.rollout)
     found, looks = Plan(served.rollout, Step.WAIT, ""), 0
     while found.rollout.soaking:
         looks += 1

@@ -139,7 +139,7 @@ def test_everything_is_there_from_the_first_visit_on() -> None:
     scene = Scene()
     scene.remembered = Remembered()
     status = report(scene, scene.turn())
-    assert len(status.conditions) == 8
+    assert len(status.conditions) == 9
     assert [one.name for one in status.levels] == ["k5", "k3", "ngram", "disabled"]
     assert (status.observed_level, status.desired_level, status.observed_generation) == ("k5", "k5", 1)
     assert status.memory is not None
@@ -346,7 +346,7 @@ def test_the_status_never_grows_beyond_a_bound() -> None:
         metrics = MetricsReport((ConditionReason.SOURCE_FAILED, endless), query=endless)
         status = sent(report(scene, turn, status, metrics))
     assert [one.reason[:2] for one in status.decisions] == [str(place) for place in range(20, 30)]
-    assert len(status.model_dump_json(by_alias=True, exclude_none=True)) < 33 * 4096 + 8 * 32_768 + 4 * 4096 + 20_000
+    assert len(status.model_dump_json(by_alias=True, exclude_none=True)) < 33 * 4096 + 9 * 32_768 + 4 * 4096 + 20_000
 
 
 class TestWhereNothingCanBeDecided:

@@ -1,0 +1,208 @@
+"""Live control in a cluster: which levels running pods can be brought to, and how each pod stands.
+
+    what is remembered -> the level that each pod is to have -> one round of asking -> the sight, with pods as they are
+
+A round is made at every tick, and asks only where a pod differs: a pod that has restarted or joined, or missed a
+round, is brought in line by the next.  In mode Recommend, and while the policy is suspended, it only looks.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import groupby
+from typing import Protocol
+
+import httpx
+
+from specloop_control.live import LiveControl, PodStanding, Standing
+from specloop_engine.speculation import BatchTable, startup_profile
+from specloop_operator.cluster import ApiError, NotThere
+from specloop_operator.live_asks import asked_level, asks_now, held_at, live_table
+from specloop_operator.pods import Pod
+from specloop_operator.remembered import Remembered
+from specloop_operator.sight import Live, Sight, enforces
+from specloop_policy.decision import FailedChange
+from specloop_policy.engine import Engine
+from specloop_policy.ladder import Level
+from specloop_policy.model import ActuatorType, SecretKeyRef
+
+TOKEN_SECONDS = 60.0
+"""How long a token is kept: as long as a kubelet may take to bring a changed Secret to the pods that mount it."""
+
+
+class Secrets(Protocol):
+    """The part of the API server that has tokens."""
+
+    async def secret(self, namespace: str, name: str) -> Mapping[str, bytes]:
+        """What a Secret holds, by its keys; raises ApiError."""
+
+
+class LiveActuator:
+    """Asks the pods of all policies."""
+
+    def __init__(self, client: httpx.AsyncClient, secrets: Secrets) -> None:
+        self._client = client
+        self._secrets = secrets
+        self._tokens: dict[tuple[str, str, str], tuple[float, str]] = {}
+
+    async def round(self, sight: Sight, remembered: Remembered, now: float) -> Sight:
+        """Bring pods to what is remembered, where that may be asked for; the sight with what came of it."""
+        problem = _problem(sight)
+        if problem is None and not _holds(sight, remembered):
+            return sight  # nobody asks for live control
+        headers: Mapping[str, str] = {}
+        if not problem:
+            try:
+                headers = {"Authorization": f"Bearer {await self._token(sight, now)}"}
+            except TokenError as error:
+                problem = str(error)
+        if not problem:
+            control = LiveControl(self._client, headers)
+            sight = await _asked(sight, remembered, control)
+            problem = _refused(sight)
+        return _with_live(sight, remembered, problem or "")
+
+    async def _token(self, sight: Sight, now: float) -> str:
+        """The token in the policy's Secret; raises TokenError."""
+        ref, namespace = _token_of(sight), sight.target.namespace
+        assert ref is not None  # else there is a problem before
+        place = (namespace, ref.name, ref.key)
+        read_at, token = self._tokens.get(place, (float("-inf"), ""))
+        if now - read_at < TOKEN_SECONDS:
+            return token
+        self._tokens.pop(place, None)
+        try:
+            data = await self._secrets.secret(namespace, ref.name)
+        except NotThere:
+            raise TokenError(f"there is no Secret {ref.name} in namespace {namespace}") from None
+        except ApiError as error:
+            raise TokenError(f"{error}; may the operator read it? (live.tokenSecrets of the chart)") from error
+        try:
+            token = data[ref.key].decode().strip()
+        except (KeyError, UnicodeDecodeError):
+            token = ""
+        if not token.isascii() or not token.isprintable() or not token:
+            raise TokenError(f"key {ref.key} of Secret {ref.name} is not one line of plain letters")
+        self._tokens[place] = now, token
+        return token
+
+
+class TokenError(ValueError):
+    """There is no token to show, and why."""
+
+
+def _problem(sight: Sight) -> str | None:
+    """Why live control is not possible as far as it shows without asking; None: nobody asks for it; "": none."""
+    actuator, speculation = sight.spec.rollout.actuator, sight.binding.line.speculation
+    if actuator is ActuatorType.RESTART:
+        return None
+    if _token_of(sight) is None:
+        return None if actuator is ActuatorType.AUTO else "the policy names no live.tokenSecretRef"
+    if sight.binding.line.engine is not Engine.VLLM:
+        return "only vLLM can be changed live"
+    if speculation is None:
+        return "the target was started without speculation"
+    if not speculation.table:
+        return "the target was started without num_speculative_tokens_per_batch_size: see specloop inject"
+    return ""
+
+
+def _token_of(sight: Sight) -> SecretKeyRef | None:
+    return None if sight.spec.live is None else sight.spec.live.token_secret_ref
+
+
+def _holds(sight: Sight, remembered: Remembered) -> bool:
+    """Whether pods of the present template are held at something else than it says."""
+    if asks_now(sight, remembered) is not None:
+        return True
+    return remembered.live is not None and remembered.live.setting == sight.binding.setting
+
+
+async def _asked(sight: Sight, remembered: Remembered, control: LiveControl) -> Sight:
+    """One round over the pods that serve, each to its own table."""
+    wanted = {pod.name: table for pod in sight.pods if (table := _wanted(sight, remembered, pod)) is not None}
+    urls = {pod.name: _url(pod) for pod in sight.pods if pod.name in wanted}
+    ask, found = enforces(sight) and not sight.suspended, dict[str, PodStanding]()
+    for table, names in groupby(sorted(wanted, key=lambda name: wanted[name]), key=lambda name: wanted[name]):
+        found |= await control.bring({name: urls[name] for name in names}, table, ask=ask)
+    return replace(sight, pods=tuple(_standing(sight, pod, found.get(pod.name), wanted) for pod in sight.pods))
+
+
+def _wanted(sight: Sight, remembered: Remembered, pod: Pod) -> BatchTable | None:
+    """What a pod is to have; None for one that is not asked."""
+    if not pod.serving or pod.ip is None:
+        return None
+    rollout = asks_now(sight, remembered)
+    level = sight.policy.ladder.find(rollout.level) if rollout is not None else None
+    if level is not None and asked_level(pod, rollout):
+        return live_table(level)
+    if remembered.live is not None and pod.setting == remembered.live.setting:
+        return remembered.live.table
+    speculation = sight.binding.line.speculation
+    return speculation.table if speculation is not None and pod.setting == sight.binding.setting else None
+
+
+def _url(pod: Pod) -> str:
+    assert pod.ip is not None  # else it is not asked
+    return f"http://{f'[{pod.ip}]' if ':' in pod.ip else pod.ip}:{pod.port}"
+
+
+def _standing(sight: Sight, pod: Pod, found: PodStanding | None, wanted: Mapping[str, BatchTable]) -> Pod:
+    """A pod with its standing, at the level that is in force in it."""
+    if found is None:
+        return pod
+    if found.standing in (Standing.REFUSED, Standing.UNREACHABLE) or found.tokens is None:
+        return replace(pod, standing=found)
+    level = _in_force(sight, found, wanted[pod.name])
+    return replace(pod, standing=found, level=None if level is None else level.name)
+
+
+def _in_force(sight: Sight, found: PodStanding, wanted: BatchTable) -> Level | None:
+    """The level that a pod is at, by what it was asked for, else by its largest K."""
+    profile = startup_profile(sight.binding.line.speculation)
+    assert profile is not None  # it has a table
+    if found.standing is Standing.APPLIED and wanted == profile.table:
+        return sight.template_level
+    reached = [level for level in sight.policy.ladder.levels if profile.reaches(level)]
+    exact = [level for level in reached if found.standing is Standing.APPLIED and live_table(level) == wanted]
+    return next((level for level in (*exact, *reached) if level.tokens == found.tokens), None)
+
+
+def _refused(sight: Sight) -> str:
+    """Why pods cannot be controlled; "" where they can."""
+    standings = {pod.name: pod.standing for pod in sight.pods if pod.standing is not None}
+    if not standings:
+        return "no pod serves"
+    refused = [name for name, one in standings.items() if one.standing is Standing.REFUSED]
+    silent = [name for name, one in standings.items() if one.standing is Standing.UNREACHABLE]
+    worst = refused or (silent if len(silent) == len(standings) else [])
+    return "" if not worst else f"{worst[0]}: {standings[worst[0]].reason}"
+
+
+def _with_live(sight: Sight, remembered: Remembered, problem: str) -> Sight:
+    """The sight with what can be reached, and what pods are held at."""
+    profile, ladder = startup_profile(sight.binding.line.speculation), sight.policy.ladder
+    reach = () if problem or profile is None else (level.name for level in ladder.levels if profile.reaches(level))
+    rollout, hold = asks_now(sight, remembered), remembered.live
+    holds, level = False, None
+    if rollout is not None:
+        holds, level = True, ladder.find(rollout.level)
+    elif hold is not None and hold.setting == sight.binding.setting:
+        holds, level = True, held_at(sight, hold)
+    seen = replace(sight, live=Live(problem, frozenset(reach), holds, level))
+    refused = [] if remembered.rollout is not None else _out_of_reach(seen)
+    keys = {name: key for name, key in sight.keys.items() if name not in {one.level for one in refused}}
+    return replace(seen, keys=keys, refused=(*sight.refused, *refused))
+
+
+def _out_of_reach(sight: Sight) -> list[FailedChange]:
+    """Levels that cannot be gone to for the way that pods are held."""
+    live, running, levels = sight.live, sight.level, sight.policy.ladder.levels
+    assert live is not None
+    if sight.spec.rollout.actuator is ActuatorType.LIVE:
+        words = f"{live.problem or 'it takes a restart'}, and the policy's actuator is Live"
+        return [FailedChange(one.name, "", words) for one in levels if one.name not in live.reach and one != running]
+    template = sight.template_level
+    if live.problem and template is not None and template != running:
+        words = f"pods are held live at another level, and live control is not possible any more: {live.problem}"
+        return [FailedChange(template.name, "", words)]
+    return []

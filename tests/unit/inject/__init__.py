@@ -1,0 +1,1 @@
+"""`specloop inject` on manifests in the shapes in which they come."""
