@@ -6,15 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from specloop_engine.configuration import TABLE
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.environment import Object
-from tests.support.cluster.live import TOKEN_REF, serving_live, tokens_in_force
+from tests.support.cluster.live import TOKEN_REF, live_drafts, serving_live, tokens_in_force
 from tests.support.cluster.llama import LABELS, LADDER, LLAMA, STORIES, deployment, generation, lives, template
 from tests.support.cluster.operator import Operator
 from tests.support.cluster.policies import LOW, OVERRIDE, Followed, follow, policy
+from tests.support.cluster.workloads import ANNOTATION
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
+NEVER = {"name": "never", "when": {"acceptance": {"belowPercent": 1}}, "action": {"type": "StepDown"}}
+"""A rule that asks for nothing here: a person does."""
 LOOKUP = {"name": "lookup", "method": "ngram", "lookupMin": 2, "lookupMax": 4}
 WITH_LOOKUP: Object = {
     "drafters": [*LADDER["drafters"], LOOKUP],
@@ -26,6 +30,12 @@ def ask(cluster: Cluster, level: str | None) -> None:
     """A person asks for a level, or takes that back."""
     wish = None if level is None else json.dumps({"level": level, "by": "alice"})
     cluster.patch("SpecPolicy", "chat", {"metadata": {"annotations": {OVERRIDE: wish}}})
+
+
+def setting(cluster: Cluster) -> str:
+    """What the pod template says."""
+    found: str = deployment(cluster)["spec"]["template"]["metadata"]["annotations"][ANNOTATION]
+    return found
 
 
 def until_tokens(cluster: Cluster, chat: Followed, tokens: int) -> None:
@@ -62,7 +72,7 @@ def test_off_is_a_brake_at_once_and_then_pods_without_the_drafter(cluster: Clust
     serving_live(cluster, tmp_path, replicas=2)
     pods, before = lives(cluster), template(cluster)
     with Operator(cluster), cluster.traffic(LABELS, STORIES):
-        chat = follow(cluster, policy("chat", LLAMA, mode="Enforce", rules=[], live=TOKEN_REF, **LADDER))
+        chat = follow(cluster, policy("chat", LLAMA, mode="Enforce", rules=[NEVER], live=TOKEN_REF, **LADDER))
         chat.until_condition("LiveControl", "InLine")
         ask(cluster, "disabled")
         chat.until_level("disabled")
@@ -76,17 +86,17 @@ def test_off_is_a_brake_at_once_and_then_pods_without_the_drafter(cluster: Clust
         ask(cluster, "k5")
         chat.until_level("k5")
         until_tokens(cluster, chat, 5)
-        assert template(cluster) == before
+        assert json.loads(setting(cluster)) == json.loads(live_drafts(5))
 
 
-def test_a_level_of_another_drafter_takes_a_restart_and_the_way_back_is_held_live(
+def test_a_level_of_another_drafter_takes_a_restart_and_the_way_back_has_its_table_again(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    """k3 is asked for, n-gram rolled out; both by the same policy."""
+    """k3 is asked for, n-gram rolled out, and k3 written with the table that the draft model had before."""
     serving_live(cluster, tmp_path, replicas=2)
     pods = lives(cluster)
     with Operator(cluster), cluster.traffic(LABELS, STORIES):
-        chat = follow(cluster, policy("chat", LLAMA, mode="Enforce", rules=[], live=TOKEN_REF, **WITH_LOOKUP))
+        chat = follow(cluster, policy("chat", LLAMA, mode="Enforce", rules=[NEVER], live=TOKEN_REF, **WITH_LOOKUP))
         chat.until_condition("LiveControl", "InLine")
         ask(cluster, "k3")
         chat.until_level("k3")
@@ -94,14 +104,19 @@ def test_a_level_of_another_drafter_takes_a_restart_and_the_way_back_is_held_liv
         ask(cluster, "ngram")
         chat.until_level("ngram")
         assert not lives(cluster).keys() & pods.keys()
-        assert deployment(cluster)["spec"]["template"]["metadata"]["annotations"]
+        ask(cluster, "k3")
+        chat.until_level("k3")
+        table = [[1, 256, 3]]
+        assert json.loads(setting(cluster))[TABLE] == table
 
 
 def test_pods_without_the_plugin_are_restarted_and_that_is_said(cluster: Cluster, tmp_path: Path) -> None:
     """The token's Secret is there; what answers has no plugin."""
     serving_live(cluster, tmp_path, replicas=1)
     with Operator(cluster), cluster.traffic(LABELS, STORIES):
-        manifest = policy("chat", LLAMA, mode="Enforce", rules=[], live={"tokenSecretRef": {"name": "other"}}, **LADDER)
+        manifest = policy(
+            "chat", LLAMA, mode="Enforce", rules=[NEVER], live={"tokenSecretRef": {"name": "other"}}, **LADDER
+        )
         chat = follow(cluster, manifest)
         said = chat.until_condition("LiveControl", "NotPossible")["message"]
         assert 'secrets "other" is forbidden' in said
