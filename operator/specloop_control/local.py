@@ -6,28 +6,32 @@ exit code is ours.
 
 import asyncio
 import contextlib
+import os
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import httpx
 
 from specloop_control.clock import WallClock, every
+from specloop_control.local_live import LocalLive, has_plugin, plugin_environment
 from specloop_control.ports import Listener
 from specloop_control.process import EngineGone, EngineSlow, EngineSpec, Output, ProcessActuator
 from specloop_control.tick import Controller
 from specloop_engine.command_line import CommandLine, Written, read, write
 from specloop_engine.failure import Harm
 from specloop_engine.known_failures import known_failures, start_of
-from specloop_engine.speculation import match, running_drafter
+from specloop_engine.speculation import StartupProfile, match, running_drafter, startup_profile
 from specloop_engine.words import CommandLineError
 from specloop_policy.decision import FailedChange, Inputs, PolicyState
 from specloop_policy.engine import Engine
 from specloop_policy.ladder import MAX_TOKENS, Ladder, Level
-from specloop_policy.model import SpecPolicySpec
+from specloop_policy.model import ActuatorType, SpecPolicySpec
 from specloop_policy.policy import Policy, resolve
 from specloop_policy.rollout import Limits
+from specloop_vllm.control import TOKEN_FILE
 
 PORTS = {Engine.VLLM: 8000, Engine.LLAMACPP: 8080}
 """Where the engines listen when nothing is said."""
@@ -48,6 +52,9 @@ class LocalListener(Listener, Protocol):
     def ended(self, why: str) -> None:
         """The engine is gone, and the loop with it."""
 
+    def reached(self, words: str) -> None:
+        """How a level is reached."""
+
 
 class LocalError(ValueError):
     """A command that the loop cannot be put round; the message says what to change."""
@@ -64,6 +71,8 @@ class LocalSetup:
     url: str
     commands: Mapping[str, Written]
     """The command at each level that it can be written at, with the variables that it then takes."""
+    profiles: Mapping[str, StartupProfile | None]
+    """What the engine is started with at each of these levels."""
     refused: tuple[FailedChange, ...]
     """Levels that are not gone to: they cannot be written into the command, or are known to fail."""
     spec: SpecPolicySpec
@@ -94,8 +103,17 @@ def prepare(
         own = own if recommend else _cut(line, level)
     if level is None:
         level = Level("unmanaged", drafter, tokens)
-    commands, refused = _commands(line, policy.ladder, level, own)
-    return LocalSetup(line, policy, level, _url(line), commands, refused, spec, tokens if cut else None)
+    commands, profiles, refused = _commands(line, policy.ladder, level, own)
+    if spec.rollout.actuator is ActuatorType.LIVE:
+        refused = (*refused, *_out_of_reach(policy.ladder, level, profiles[level.name]))
+    return LocalSetup(line, policy, level, _url(line), commands, profiles, refused, spec, tokens if cut else None)
+
+
+def _out_of_reach(ladder: Ladder, level: Level, profile: StartupProfile | None) -> list[FailedChange]:
+    """Levels that only a restart leads to, where the policy wants none."""
+    words = "it takes a restart, and the policy's actuator is Live"
+    away = [one for one in ladder.levels if one != level and (profile is None or not profile.reaches(one))]
+    return [FailedChange(one.name, "", words) for one in away]
 
 
 def _cut(line: CommandLine, level: Level) -> Written:
@@ -125,9 +143,10 @@ def _url(line: CommandLine) -> str:
 
 def _commands(
     line: CommandLine, ladder: Ladder, level: Level, own: Written
-) -> tuple[dict[str, Written], tuple[FailedChange, ...]]:
-    """The command at each level, and the levels that are better not tried, each with the reason."""
+) -> tuple[dict[str, Written], dict[str, StartupProfile | None], tuple[FailedChange, ...]]:
+    """The command at each level, what it starts, and the levels that are better not tried, each with the reason."""
     commands, refused = {level.name: own}, []
+    profiles = {level.name: startup_profile(line.speculation)}
     for one in ladder.levels:
         if one.name in commands:
             continue
@@ -139,10 +158,11 @@ def _commands(
             refused.append(FailedChange(one.name, "", f"it cannot be written into the command: {error}"))
             continue
         commands[one.name] = written
+        profiles[one.name] = startup_profile(again.speculation)
         fatal = next((found for found in known_failures(start_of(again)) if found.harm is Harm.NO_START), None)
         if fatal is not None:
             refused.append(FailedChange(one.name, "", f"the engine would not start: {fatal.message} ({fatal.mend})"))
-    return commands, tuple(refused)
+    return commands, profiles, tuple(refused)
 
 
 async def run_local(
@@ -154,12 +174,17 @@ async def run_local(
     """
     clock = WallClock()
     limits = Limits(drain_seconds, _stop_seconds(setup.line), start_seconds)
-    async with httpx.AsyncClient() as client:
+    async with contextlib.AsyncExitStack() as stack:
+        environment: Mapping[str, str] = {}
+        if has_plugin(setup.line):
+            environment = stack.enter_context(plugin_environment(os.environ))
+        client = await stack.enter_async_context(httpx.AsyncClient())
         engine_spec = EngineSpec(
             "engine",
             setup.url,
             lambda level: setup.commands[level.name].command,
-            output=output,
+            environment,
+            output,
             variables=lambda level: setup.commands[level.name].variables,
         )
         actuator = ProcessActuator(
@@ -170,6 +195,8 @@ async def run_local(
             clock=clock,
             limits=limits,
             poll_seconds=POLL_SECONDS,
+            live=_live(setup, client, environment),
+            told=listener.reached,
         )
         stopping = _pass_signals_on(actuator)
         try:
@@ -187,6 +214,13 @@ async def run_local(
         finally:
             await actuator.stop()
         return _exit_code(actuator.engines["engine"].returncode or 0)
+
+
+def _live(setup: LocalSetup, client: httpx.AsyncClient, environment: Mapping[str, str]) -> LocalLive | None:
+    """Live control, where the command has the plugin and the policy does not want restarts."""
+    if TOKEN_FILE not in environment or setup.spec.rollout.actuator is ActuatorType.RESTART:
+        return None
+    return LocalLive(client, Path(environment[TOKEN_FILE]), lambda level: setup.profiles.get(level.name))
 
 
 def _stop_seconds(line: CommandLine) -> float:

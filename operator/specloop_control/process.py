@@ -12,6 +12,7 @@ from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 import httpx
 
@@ -86,12 +87,20 @@ class EngineSpec:
     """Variables that differ by level, for commands that name their setting there."""
 
 
+class Live(Protocol):
+    """The way to another level without a restart."""
+
+    async def reach(self, url: str, started: Level, level: Level) -> str | None:
+        """Bring an engine that was started at one level to another; None once it has taken that, else why not."""
+
+
 class Engine:
-    """One engine process and the level that it was started with."""
+    """One engine process, the level that it was started with, and the one that it is at."""
 
     def __init__(self, spec: EngineSpec, level: Level, clock: Clock) -> None:
         self.spec = spec
         self.level = level
+        self.started_at = level
         self.last_good = level
         self.phase = Phase.STARTING
         self.phase_since = clock.now()
@@ -117,7 +126,7 @@ class Engine:
         self.kill()  # children that the process before left behind would hold its port and memory
         out, err = _streams(self.spec.output)
         environment = {**os.environ, **(self.spec.environment or {}), **self.spec.variables(level)}
-        self.level = level
+        self.level = self.started_at = level
         self._process = await asyncio.create_subprocess_exec(
             *self.spec.command(level), stdout=out, stderr=err, env=environment, start_new_session=True
         )
@@ -153,7 +162,10 @@ class ProcessActuator:
         clock: Clock,
         limits: Limits,
         poll_seconds: float,
+        live: Live | None = None,
+        told: Callable[[str], None] = lambda words: None,
     ) -> None:
+        """`told` hears how a level is reached where there is a choice."""
         self.engines = {spec.name: Engine(spec, level, clock) for spec in specs}
         self._ladder = ladder
         self._level = level
@@ -161,6 +173,8 @@ class ProcessActuator:
         self.clock = clock
         self._limits = limits
         self._poll_seconds = poll_seconds
+        self._live = live
+        self._told = told
 
     def pods(self) -> tuple[str, ...]:
         """Names of the engines."""
@@ -241,6 +255,8 @@ class ProcessActuator:
 
     async def _change(self, engine: Engine, level: Level) -> FailedChange | None:
         """Walk one engine through the plan; None when it serves at the new level."""
+        if await self._changed_live(engine, level):
+            return None
         why: str | None = None
         while True:
             view = await self._view(engine, change_wanted=engine.level != level and why is None)
@@ -259,7 +275,22 @@ class ProcessActuator:
         if why is not None:
             return FailedChange(level.name, "", f"{engine.spec.name} {why}")
         engine.last_good = level
+        if self._live is not None:  # what it was asked for before it was started anew may still lie there
+            await self._live.reach(engine.spec.url, level, level)
         return None
+
+    async def _changed_live(self, engine: Engine, level: Level) -> bool:
+        """Whether an engine has taken a level without a restart."""
+        if self._live is None:
+            return False
+        why_not = await self._live.reach(engine.spec.url, engine.started_at, level)
+        if why_not is None:
+            engine.level = level
+            self._told(f"{level.name} is reached live: no restart")
+            return True
+        if why_not:
+            self._told(f"{level.name} takes a restart, for live control is not possible: {why_not}")
+        return False
 
     async def _do(self, engine: Engine, step: Step, level: Level) -> None:
         match step:

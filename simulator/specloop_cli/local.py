@@ -97,6 +97,10 @@ class _Teller:
             }
         )
 
+    def reached(self, words: str) -> None:
+        """Tell how a level is reached."""
+        self.say(words)
+
     def ended(self, why: str) -> None:
         """Tell that the engine is gone."""
         self.say(why)

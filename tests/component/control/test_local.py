@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -292,6 +293,71 @@ def test_a_simulated_vllm_is_taken_off_speculation_by_its_own_setting(setup: Set
     [change] = json.loads("\n".join(local.out))["decisions"]
     assert (change["action"], change["to"]) == ("Disable", "disabled")
     assert setup.left() == []
+
+
+LIVE_CONFIG = json.dumps({**json.loads(CONFIG), "num_speculative_tokens_per_batch_size": [[1, 256, 5]]})
+PLUGIN = ("--middleware", "specloop_vllm.Middleware", "--scheduler-cls", "specloop_vllm.LiveAsyncScheduler")
+
+
+class Asked:
+    """`specloop local` round a simulated vLLM with the plugin, whose one schedule asks for a level."""
+
+    def __init__(self, setup: Setup, level: str, *flags: str, **fields: Any) -> None:
+        self.setup = setup
+        setup.program("vllm", "-m", "specloop_sim.server")
+        always = {"name": "always", "cron": "* * * * *", "durationSeconds": 3600, "level": level}
+        own = ("--port", str(setup.port), "--speculative-config", LIVE_CONFIG)
+        policy = ["--policy", setup.policy(schedules=[always], **fields)]
+        self.arguments = ["local", *policy, "--drain", "1", "--", "vllm", "serve", "tiny", *own, *flags]
+        self.environment = {
+            **os.environ,
+            "PATH": f"{setup.folder}:{os.environ['PATH']}",
+            "SPECLOOP_SIM_STARTUP_SECONDS": "0",
+            "SPECLOOP_SIM_SPEED": "20",
+        }
+
+    def __call__(self) -> Program:
+        """Start it."""
+        return Program(*self.arguments, environment=self.environment)
+
+
+@pytest.mark.parametrize(("level", "tokens"), [("k3", 3), ("disabled", 0)])
+def test_a_simulated_vllm_with_the_plugin_changes_k_and_goes_on_running(setup: Setup, level: str, tokens: int) -> None:
+    """The engine that was started once takes the wish up with its next request, and is told nothing by a restart."""
+    with Asked(setup, level, *PLUGIN)() as local:
+        local.says(f"{level} is reached live: no restart")
+        [engine] = running("specloop_sim.server", str(setup.port))
+        answer = {"model": "tiny", "prompt": "a b c", "max_tokens": 20}
+        httpx.post(f"http://127.0.0.1:{setup.port}/v1/completions", json=answer).raise_for_status()
+        shown = re.search(r'^specloop_live_tokens{[^}]*side="applied"[^}]*} (\S+)', page(setup.port), re.MULTILINE)
+        assert shown is not None
+        assert float(shown[1]) == tokens
+        assert running("specloop_sim.server", str(setup.port)) == [engine]
+        local.process.send_signal(signal.SIGTERM)
+        assert local.end() == 0
+    assert setup.left() == []
+
+
+def test_a_drafter_that_it_was_not_started_with_takes_a_restart(setup: Setup) -> None:
+    """The page of the process that is started anew drafts from text at hand."""
+    with Asked(setup, "ngram", *PLUGIN)() as local:
+        local.says("k5 → ngram")
+        local.until(lambda: 'side="applied"' not in page(setup.port) and "spec_decode" in page(setup.port), "n-gram")
+    assert not any("live" in line for line in own(local.err))
+
+
+def test_without_the_middleware_it_is_said_and_restarted(setup: Setup) -> None:
+    """The scheduler is there, and nobody to ask it."""
+    with Asked(setup, "k3", "--scheduler-cls", "specloop_vllm.LiveAsyncScheduler")() as local:
+        local.says("k3 takes a restart, for live control is not possible: the plugin is not there")
+        local.says("draft_model-3, 20 times real time")
+
+
+def test_where_the_policy_wants_no_restarts_there_are_none(setup: Setup) -> None:
+    """n-gram is another start-up profile."""
+    with Asked(setup, "ngram", *PLUGIN, rollout={"actuator": "Live"})() as local:
+        local.says("level ngram is left out: it takes a restart, and the policy's actuator is Live")
+        local.says("Hold k5")
 
 
 def page(port: int) -> str:
