@@ -113,7 +113,7 @@ def _out_of_reach(ladder: Ladder, level: Level, profile: StartupProfile | None) 
     """Levels that only a restart leads to, where the policy wants none."""
     words = "it takes a restart, and the policy's actuator is Live"
     away = [one for one in ladder.levels if one != level and (profile is None or not profile.reaches(one))]
-    return [FailedChange(one.name, "", words) for one in away]
+    return [FailedChange(one.name, "", words, untried=True) for one in away]
 
 
 def _cut(line: CommandLine, level: Level) -> Written:
@@ -155,13 +155,15 @@ def _commands(
             environment = {**(line.environment or {}), **written.variables}
             again = read(written.command, engine=line.engine, environment=environment)
         except CommandLineError as error:
-            refused.append(FailedChange(one.name, "", f"it cannot be written into the command: {error}"))
+            words = f"it cannot be written into the command: {error}"
+            refused.append(FailedChange(one.name, "", words, untried=True))
             continue
         commands[one.name] = written
         profiles[one.name] = startup_profile(again.speculation)
         fatal = next((found for found in known_failures(start_of(again)) if found.harm is Harm.NO_START), None)
         if fatal is not None:
-            refused.append(FailedChange(one.name, "", f"the engine would not start: {fatal.message} ({fatal.mend})"))
+            words = f"the engine would not start: {fatal.message} ({fatal.mend})"
+            refused.append(FailedChange(one.name, "", words, untried=True))
     return commands, profiles, tuple(refused)
 
 

@@ -22,7 +22,7 @@ from specloop_engine.speculation import StartupProfile
 from specloop_policy.ladder import Level
 from specloop_vllm.control import TOKEN_FILE
 from specloop_vllm.exchange import FOLDER
-from specloop_vllm.tables import constant
+from specloop_vllm.tables import MOST_REQUESTS
 
 PACKAGE = specloop_vllm.__name__
 
@@ -73,8 +73,8 @@ class LocalLive:
             headers = {"Authorization": f"Bearer {secret(self._token_file, 'token')}"}
         except CredentialError as error:
             return str(error)
-        control, table = LiveControl(self._client, headers), constant(level.tokens)
-        if level == started:
+        control, table = LiveControl(self._client, headers), level.table(MOST_REQUESTS)
+        if level == started and not level.by_batch:
             table = profile.table
         found = (await control.bring({"engine": url}, table))["engine"]
         return None if found.in_line else found.reason

@@ -16,7 +16,7 @@ import httpx
 from specloop_control.live import LiveControl, PodStanding, Standing
 from specloop_engine.speculation import BatchTable, startup_profile
 from specloop_operator.cluster import ApiError, NotThere
-from specloop_operator.live_asks import asked_level, asks_now, held_at, live_table
+from specloop_operator.live_asks import as_started, asked_level, asks_now, held_at, live_table
 from specloop_operator.pods import Pod
 from specloop_operator.remembered import Remembered
 from specloop_operator.sight import Live, Sight, enforces
@@ -137,8 +137,7 @@ def _wanted(sight: Sight, remembered: Remembered, pod: Pod) -> BatchTable | None
         return live_table(level)
     if remembered.live is not None and pod.setting == remembered.live.setting:
         return remembered.live.table
-    speculation = sight.binding.line.speculation
-    return speculation.table if speculation is not None and pod.setting == sight.binding.setting else None
+    return as_started(sight) if pod.setting == sight.binding.setting else None
 
 
 def _url(pod: Pod) -> str:
@@ -160,7 +159,7 @@ def _in_force(sight: Sight, found: PodStanding, wanted: BatchTable) -> Level | N
     """The level that a pod is at, by what it was asked for, else by its largest K."""
     profile = startup_profile(sight.binding.line.speculation)
     assert profile is not None  # it has a table
-    if found.standing is Standing.APPLIED and wanted == profile.table:
+    if found.standing is Standing.APPLIED and wanted == as_started(sight):
         return sight.template_level
     reached = [level for level in sight.policy.ladder.levels if profile.reaches(level)]
     exact = [level for level in reached if found.standing is Standing.APPLIED and live_table(level) == wanted]
@@ -200,9 +199,10 @@ def _out_of_reach(sight: Sight) -> list[FailedChange]:
     assert live is not None
     if sight.spec.rollout.actuator is ActuatorType.LIVE:
         words = f"{live.problem or 'it takes a restart'}, and the policy's actuator is Live"
-        return [FailedChange(one.name, "", words) for one in levels if one.name not in live.reach and one != running]
+        away = [one for one in levels if one.name not in live.reach and one != running]
+        return [FailedChange(one.name, "", words, untried=True) for one in away]
     template = sight.template_level
     if live.problem and template is not None and template != running:
         words = f"pods are held live at another level, and live control is not possible any more: {live.problem}"
-        return [FailedChange(template.name, "", words)]
+        return [FailedChange(template.name, "", words, untried=True)]
     return []

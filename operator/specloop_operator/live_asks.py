@@ -11,7 +11,7 @@ from specloop_policy.canary import Phase, PodView, Rollout, View
 from specloop_policy.decision import Inputs
 from specloop_policy.ladder import Level
 from specloop_policy.probes import next_probe_in
-from specloop_vllm.tables import constant
+from specloop_vllm.tables import MOST_REQUESTS
 
 BRAKED_SHARE = 0.04
 """Share of time that K = 0 costs against no drafter: 4 to 11 % in one report, 15 to 18 % in another (vLLM issue 53420);
@@ -23,7 +23,18 @@ ANSWERING = frozenset({Standing.APPLIED, Standing.PENDING, Standing.CLAMPED, Sta
 
 def live_table(level: Level) -> BatchTable:
     """What pods are asked for at a level: 0 drafts stand for one without a drafter."""
-    return constant(level.tokens)
+    return level.table(MOST_REQUESTS)
+
+
+def as_started(sight: Sight) -> BatchTable | None:
+    """What pods of the present template have where nothing is asked over it; None where they have no table.
+
+    That is the table that they were started with, unless the level has K by batch.
+    """
+    level, speculation = sight.template_level, sight.binding.line.speculation
+    if speculation is None or not speculation.table:
+        return None
+    return live_table(level) if level is not None and level.by_batch else speculation.table
 
 
 def held_at(sight: Sight, hold: LiveHold) -> Level | None:

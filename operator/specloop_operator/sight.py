@@ -221,7 +221,7 @@ def _levels(
         try:
             keys[level.name] = binding.key(level, clients_send)
         except BindingError as error:
-            refused.append(FailedChange(level.name, "", str(error)))
+            refused.append(FailedChange(level.name, "", str(error), untried=True))
     return keys, tuple(refused)
 
 

@@ -16,6 +16,8 @@ Config = Mapping[str, Any]
 
 TOKENS = "num_speculative_tokens"
 TABLE = "num_speculative_tokens_per_batch_size"
+LAST_REQUESTS = 1024
+"""Where a table of ours ends: vLLM's largest default of max_num_seqs; beyond its end the last K counts (0.32.0)."""
 VLLM_KEYS = frozenset({"method", "model", TOKENS, TABLE, "prompt_lookup_min", "prompt_lookup_max"})
 VLLM_DEFAULT_LOOKUP = 5
 NAMED_METHODS = (
@@ -148,11 +150,13 @@ def _vllm_config(level: Level, drafter: Drafter, keep: Config | None) -> Config:
     if drafter.method in LOOKUP_RANGE_METHODS:
         lengths = {"prompt_lookup_max": drafter.lookup_max, "prompt_lookup_min": drafter.lookup_min}
         own |= {key: length for key, length in lengths.items() if length is not None}
+    if level.by_batch:
+        own[TABLE] = [list(row) for row in level.table(LAST_REQUESTS)]
     if keep is None:
         model = {"model": drafter.model} if drafter.model is not None else {}
         return {"method": drafter.method.value, **model, **own}
     before = _vllm_speculation(keep)
-    if before.table:
+    if before.table and not level.by_batch:
         own[TABLE] = [[*rows, _followed(tokens, before, level)] for *rows, tokens in before.table]
     return {**keep, **own}
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from specloop_policy.ladder import LOOKUP_METHODS, Method
 from specloop_policy.model import (
@@ -120,6 +121,24 @@ def disabled_drafts(spec: SpecPolicySpec) -> Iterator[Contradiction]:
             yield Contradiction(("levels", place), "`disabled` has neither drafter nor tokens", "remove them")
 
 
+def ranges_unclear(spec: SpecPolicySpec) -> Iterator[Contradiction]:
+    """K by batch rises in requests, and `tokens` is the largest K of its level."""
+    for place, level in enumerate(spec.levels or ()):
+        ranges = level.tokens_by_batch or ()
+        where = ("levels", place, "tokensByBatch")
+        if ranges and level.tokens is None:
+            yield Contradiction(where, f"level {level.name!r} has no tokens below them", "remove them")
+            continue
+        for before, after in pairwise(ranges):
+            if after.from_requests <= before.from_requests:
+                words = f"{after.from_requests} requests come after {before.from_requests}"
+                yield Contradiction(where, words, "list the smallest batch first, each once")
+        for one in ranges:
+            if level.tokens is not None and one.tokens >= level.tokens:
+                words = f"K = {one.tokens} from {one.from_requests} requests on is not below tokens, {level.tokens}"
+                yield Contradiction(where, words, "give the largest K as tokens")
+
+
 def levels_incomplete(spec: SpecPolicySpec) -> Iterator[Contradiction]:
     """Every level but `disabled` has a drafter and tokens."""
     for place, level in enumerate(spec.levels or ()):
@@ -222,6 +241,7 @@ CHECKS = (
     levels_misread,
     disabled_not_last,
     disabled_drafts,
+    ranges_unclear,
     levels_incomplete,
     drafters_unknown,
     tokens_not_falling,

@@ -79,7 +79,8 @@ class LineStepTimes:
     def seconds(self, level: Level, load: Load) -> float | None:
         """Seconds of one step at this level and load; None for a drafter without a line."""
         context = load.running * load.context_tokens
-        verify = self.target.seconds(context, load.running * (level.tokens + 1))
+        tokens = level.tokens_at(load.running)
+        verify = self.target.seconds(context, load.running * (tokens + 1))
         if level.drafter is None:
             return verify + self.overhead_seconds
         if level.drafter.method in LOOKUP_METHODS:
@@ -88,9 +89,9 @@ class LineStepTimes:
         if line is None:
             return None
         if self.draft_passes:
-            draft = level.tokens * line.seconds(context, load.running)
+            draft = tokens * line.seconds(context, load.running)
         else:
-            draft = line.seconds(context, load.running * level.tokens)
+            draft = line.seconds(context, load.running * tokens)
         return verify + draft + self.overhead_seconds
 
 
@@ -112,7 +113,8 @@ class MeasuredStepTimes:
         by_batch: dict[float, dict[float, float]] = {}
         for batch, tokens, seconds in self.rows:
             by_batch.setdefault(batch, {})[float(tokens)] = seconds
-        at_level = {batch: interpolate(row, float(level.tokens)) for batch, row in by_batch.items()}
+        own = float(level.tokens_at(load.running))
+        at_level = {batch: interpolate(row, own) for batch, row in by_batch.items()}
         known = {batch: seconds for batch, seconds in at_level.items() if seconds is not None}
         return interpolate(known, load.running)
 

@@ -143,6 +143,13 @@ RULES: Mapping[type[BaseModel], tuple[CelRule, ...]] = {
             "self.name == 'disabled' || (has(self.drafter) && has(self.tokens))",
             "every level but disabled needs a drafter and tokens",
         ),
+        CelRule(
+            "ranges_unclear",
+            "!has(self.tokensByBatch) || (has(self.tokens) && self.tokensByBatch.all(x, x.tokens < self.tokens) && "
+            "self.tokensByBatch.map(x, x.fromRequests).isSorted() && self.tokensByBatch.all(x, "
+            "self.tokensByBatch.exists_one(y, y.fromRequests == x.fromRequests)))",
+            "tokensByBatch must rise in requests, each with fewer tokens than the level's own",
+        ),
     ),
     model.AlertBinding: (
         CelRule(

@@ -61,6 +61,8 @@ class FailedChange:
     """When it may be tried again, seconds since the epoch; None: when its configuration or image changes."""
     rules_only: bool = False
     """Whether only rules and probes are kept from it: a person, a schedule or an alert may ask for it all the same."""
+    untried: bool = False
+    """Whether it is refused as it stands, and was never tried."""
 
 
 @dataclass(frozen=True, slots=True)

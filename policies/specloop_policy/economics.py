@@ -49,7 +49,8 @@ class Economics:
             return evidence
         if not same_drafter(level, self.measured):
             return None
-        return at_tokens(evidence, self.measured.tokens, level.tokens)
+        requests = evidence.running or 0.0
+        return at_tokens(evidence, self.measured.tokens_at(requests), level.tokens_at(requests))
 
     def added(self, evidence: Pool) -> Interval | None:
         """Tokens that speculation adds to those of a plain step, as a fraction, E - 1; no hardware gains more.

@@ -45,6 +45,8 @@ def quarantine_of(state: PolicyState, inputs: Inputs, level: Level) -> FailedCha
 
 def not_again(failed: FailedChange) -> str:
     """Why a level is out of reach, and when it no longer is."""
+    if failed.untried:
+        return f"{failed.level} is out of reach: {failed.reason}"
     edited = "until its configuration, its image or the policy is another"
     again = edited if failed.until is None else f"before {rfc3339(failed.until)}"
     return f"{failed.level} failed ({failed.reason}): not tried again {again}"

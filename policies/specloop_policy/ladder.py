@@ -47,11 +47,24 @@ class Level:
     name: str
     drafter: Drafter | None = None
     tokens: int = 0
+    """K; the largest, where it depends on the batch."""
+    by_batch: tuple[tuple[int, int], ...] = ()
+    """K from so many requests in a step on, rising in requests; below the first it is `tokens`."""
 
     @property
     def speculates(self) -> bool:
         """Whether anything is drafted at this level."""
         return self.drafter is not None
+
+    def tokens_at(self, requests: float) -> int:
+        """K while so many requests are in a step."""
+        return next((tokens for edge, tokens in reversed(self.by_batch) if requests >= edge), self.tokens)
+
+    def table(self, last: int) -> tuple[tuple[int, int, int], ...]:
+        """K by number of requests, up to `last`: (first, last, K), one range after the other."""
+        edges = [(1, self.tokens), *((edge, tokens) for edge, tokens in self.by_batch if edge <= last)]
+        ends = [edge - 1 for edge, _ in edges[1:]] + [last]
+        return tuple((first, end, tokens) for (first, tokens), end in zip(edges, ends, strict=True))
 
 
 DISABLED = Level("disabled")

@@ -22,6 +22,9 @@ DISABLED_NAME = "disabled"
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$", max_length=63)]
 """A name inside a policy: lower-case letters, digits and dashes, at most 63."""
 
+MAX_ITEMS = 16
+"""Longest list in a policy."""
+
 Percent = Annotated[int, Field(ge=0, le=100)]
 Decimal = Annotated[str, StringConstraints(pattern=r"^[0-9]\.[0-9]$", max_length=3)]
 """A number with one decimal, quoted: a custom resource has no floats."""
@@ -130,6 +133,18 @@ def lookup_range(drafter: DrafterSpec) -> tuple[int, int]:
     return low, high if high is not None else max(4, low)
 
 
+class BatchRange(Part):
+    """K from a number of requests in a step on."""
+
+    from_requests: Annotated[int, Field(ge=2, le=65536)] = Field(
+        description="The least number of requests in a step for which it counts."
+    )
+    tokens: Annotated[int, Field(ge=0, le=MAX_TOKENS)] = Field(description="K, the draft tokens a step.")
+
+
+BatchRanges = Annotated[tuple[BatchRange, ...], Field(min_length=1, max_length=MAX_ITEMS, strict=False)]
+
+
 class LevelSpec(Part):
     """A drafter with its K, or `disabled` with neither."""
 
@@ -137,6 +152,9 @@ class LevelSpec(Part):
     drafter: Name | None = Field(default=None, description="Name of the drafter; absent for `disabled`.")
     tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS)] | None = Field(
         default=None, description="K, the draft tokens a step; absent for `disabled`."
+    )
+    tokens_by_batch: BatchRanges | None = Field(
+        default=None, description="K from larger batches on, rising in requests; `tokens` counts below them."
     )
 
 
@@ -415,10 +433,6 @@ class AlertBinding(Part):
         description="Labels that the alert must carry, all of them."
     )
     action: AlertAction = Field(description="What to do.")
-
-
-MAX_ITEMS = 16
-"""Longest list in a policy."""
 
 
 class SpecPolicySpec(Part):

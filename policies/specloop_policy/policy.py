@@ -11,6 +11,7 @@ from specloop_policy.model import (
     CostModelSpec,
     GainLimit,
     Guardrails,
+    LevelSpec,
     Mode,
     PercentLimit,
     Rule,
@@ -115,10 +116,16 @@ def _declared_ladder(spec: SpecPolicySpec) -> Ladder:
         drafters[one.name] = Drafter(one.name, one.method, one.model, low, high)
     return Ladder(
         tuple(
-            Level(one.name, drafters[one.drafter], one.tokens) if one.drafter and one.tokens else DISABLED
+            Level(one.name, drafters[one.drafter], one.tokens, _by_batch(one))
+            if one.drafter and one.tokens
+            else DISABLED
             for one in spec.levels or ()
         )
     )
+
+
+def _by_batch(level: LevelSpec) -> tuple[tuple[int, int], ...]:
+    return tuple((one.from_requests, one.tokens) for one in level.tokens_by_batch or ())
 
 
 def field_report_rules(ladder: Ladder) -> tuple[Rule, ...]:

@@ -26,7 +26,7 @@ class RolloutMemory(Report):
     setting: Hash | None = Field(
         default=None, description="Hash of its configuration alone; of the template's, where the roll-out is live."
     )
-    live: bool = Field(default=False, description="Whether running pods are asked, instead of being made anew.")
+    live: bool | None = Field(default=None, description="Whether running pods are asked, instead of being made anew.")
     canary: PodName | None = Field(default=None, description="The pod that is asked first, where it is live.")
     rest: Hash = Field(description="Hash of the rest of the pod template, which must not change meanwhile.")
     started_at: Time = Field(description="When it began.")
@@ -80,7 +80,7 @@ def to_rollout_memory(rollout: Rollout, canary_pods: int | None) -> RolloutMemor
         kind=rollout.kind,
         key=rollout.key,
         setting=rollout.setting,
-        live=rollout.live,
+        live=rollout.live or None,
         canary=rollout.canary or None,
         rest=rollout.rest,
         started_at=as_time(rollout.started_at),
@@ -110,7 +110,7 @@ def to_rollout(memory: RolloutMemory) -> Rollout:
         memory.reason,
         (memory.failed_share_percent or 0) / 100.0,
         memory.setting or "",
-        memory.live,
+        bool(memory.live),
         memory.canary or "",
     )
 

@@ -47,6 +47,13 @@ class Condition(Report):
     message: Annotated[str, Field(max_length=32768)] = Field(description="The reason in a sentence.")
 
 
+class RangeReport(Report):
+    """K from a number of requests in a step on."""
+
+    from_requests: Annotated[int, Field(ge=1)] = Field(description="The least number of requests in a step.")
+    tokens: Annotated[int, Field(ge=0)] = Field(description="K, the draft tokens a step.")
+
+
 class LevelReport(Report):
     """A level of the ladder in force."""
 
@@ -55,6 +62,9 @@ class LevelReport(Report):
     method: Method | None = Field(default=None, description="How the drafter proposes tokens.")
     model: Annotated[str, Field(max_length=512)] | None = Field(default=None, description="The draft model.")
     tokens: Annotated[int, Field(ge=1)] | None = Field(default=None, description="K, the draft tokens a step.")
+    tokens_by_batch: Annotated[tuple[RangeReport, ...], Field(max_length=16)] | None = Field(
+        default=None, description="K from larger batches on."
+    )
     lookup_min: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Shortest n-gram looked up.")
     lookup_max: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Longest n-gram looked up.")
 
@@ -227,6 +237,8 @@ def _level_report(level: Level) -> LevelReport:
         method=drafter.method,
         model=drafter.model,
         tokens=level.tokens,
+        tokens_by_batch=tuple(RangeReport(from_requests=edge, tokens=tokens) for edge, tokens in level.by_batch)
+        or None,
         lookup_min=drafter.lookup_min,
         lookup_max=drafter.lookup_max,
     )

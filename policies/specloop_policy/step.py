@@ -8,6 +8,7 @@ goes with it; nobody answering means hold, and that has its words too.
 from dataclasses import dataclass, replace
 
 from specloop_policy import memory
+from specloop_policy.batch_edges import edge_failures
 from specloop_policy.decision import ActionName, Decision, Inputs, PolicyState
 from specloop_policy.evidence import clock, gather, without
 from specloop_policy.faults import find_faults
@@ -58,9 +59,15 @@ def step(policy: Policy, state: PolicyState, observation: Observation, inputs: I
     `now` is in seconds since the epoch.  A policy that does not enforce decides all the same, but remembers no
     change, since nothing is carried out.
     """
-    return _Tick(
-        policy, _seen(memory.released_from_quarantine(state, now), observation, now), observation, inputs, now
-    ).answer()
+    seen = _seen(memory.released_from_quarantine(state, now), observation, now)
+    edges = edge_failures(policy.ladder, observation.windows, inputs)
+    if not edges:
+        return _Tick(policy, seen, observation, inputs, now).answer()
+    shut = replace(seen, quarantine=(*seen.quarantine, *edges))
+    decision, after = _Tick(policy, shut, observation, inputs, now).answer()
+    # What the batch is now is seen anew at the next step.
+    kept = tuple(one for one in after.quarantine if one not in edges)
+    return decision, seen if after is shut else replace(after, quarantine=kept)
 
 
 def fresh(level: str | None, at: float) -> PolicyState:

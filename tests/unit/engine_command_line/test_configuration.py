@@ -100,6 +100,15 @@ def test_a_batch_table_follows_the_level(found: list[list[int]], level: int, exp
     assert fits(speculation_of(config, Engine.VLLM), Level("new", SMALL, level))
 
 
+@pytest.mark.parametrize("base", [None, DRAFT, {**DRAFT, TABLE: [[1, 256, 5]]}])
+def test_k_by_batch_is_written_as_a_table(base: dict[str, Any] | None) -> None:
+    """Beyond its end the last K counts."""
+    level = Level("k4", SMALL, 4, ((9, 2), (65, 0)))
+    config = to_config(level, base, Engine.VLLM)
+    assert config is not None
+    assert (config["num_speculative_tokens"], config[TABLE]) == (4, [[1, 8, 4], [9, 64, 2], [65, 1024, 0]])
+
+
 def test_the_largest_k_is_what_the_table_leaves_of_it() -> None:
     assert vllm({**DRAFT, TABLE: [[1, 256, 3]]}).largest == 3
     assert vllm({**DRAFT, TABLE: [[1, 256, 9]]}).largest == 5

@@ -378,6 +378,29 @@ class TestTwoStageOff:
         assert scene.turns[-1].began is None
 
 
+RANGED = [
+    {"name": "k5", "drafter": "small", "tokens": 5, "tokensByBatch": [{"fromRequests": 9, "tokens": 1}]},
+    {"name": "k3", "drafter": "small", "tokens": 3, "tokensByBatch": [{"fromRequests": 17, "tokens": 0}]},
+    {"name": "disabled"},
+]
+
+
+def test_k_by_batch_is_what_pods_are_asked_for() -> None:
+    """Over a template with one K as well, whose level the policy knows by its largest."""
+    scene = LiveScene(levels=RANGED, rollout={"watchSeconds": 0})
+    scene.turn()
+    assert [plugin.applied["table"] for plugin in scene.plugins.values()] == [[[1, 8, 5], [9, 256, 1]]] * 3
+    assert scene.seen.level is not None
+    assert scene.seen.level.name == "k5"
+    scene.override("k3")
+    for verdict in (None, OPEN, OPEN, PASSED, None, None):
+        scene.turn(verdict=verdict)
+    assert [plugin.applied["table"] for plugin in scene.plugins.values()] == [[[1, 16, 3], [17, 256, 0]]] * 3
+    assert scene.remembered.live is not None
+    assert scene.remembered.live.table == ((1, 16, 3), (17, 65536, 0))
+    assert (scene.seen.level, scene.remembered.state.level) == (scene.seen.policy.ladder.levels[1], "k3")
+
+
 def test_a_probe_is_one_pod_that_is_asked() -> None:
     """From braked, k3 is tried on one pod after the gap, and the rules judge it."""
     scene = LiveScene(rollout={"watchSeconds": 0})

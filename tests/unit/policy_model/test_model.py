@@ -21,7 +21,10 @@ FULL: dict[str, Any] = {
     "targetRef": TARGET,
     "containerName": "vllm",
     "drafters": [DRAFTER, LOOKUP],
-    "levels": [{"name": "k5", "drafter": "small", "tokens": 5}, {"name": "disabled"}],
+    "levels": [
+        {"name": "k5", "drafter": "small", "tokens": 5, "tokensByBatch": [{"fromRequests": 9, "tokens": 1}]},
+        {"name": "disabled"},
+    ],
     "signals": {},
     "rules": [
         {
@@ -155,7 +158,7 @@ def test_every_contradiction_says_how_to_mend_it() -> None:
             {"name": "lookup", "method": "ngram", "model": "x", "lookupMin": 5, "lookupMax": 4},
         ],
         "levels": [
-            {"name": "k3", "drafter": "small", "tokens": 3},
+            {"name": "k3", "drafter": "small", "tokens": 3, "tokensByBatch": [{"fromRequests": 9, "tokens": 3}]},
             {"name": "k5", "drafter": "small", "tokens": 5},
             {"name": "half", "tokens": 5},
             {"name": "no", "drafter": "nobody", "tokens": 2},

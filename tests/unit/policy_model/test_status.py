@@ -38,6 +38,9 @@ def test_the_memory_has_every_field_of_the_state() -> None:
     beside = [
         "rollout",
         "watch",
+        "live",
+        "shed_failed",
+        "configurations",
         "written_level",
         "previous_level",
         "reverted",
