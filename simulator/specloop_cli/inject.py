@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from specloop_cli.errors import InputError, one_line
 from specloop_cli.inject_additions import Options
-from specloop_cli.inject_manifest import KINDS, Manifest, Workload, injected, restored
+from specloop_cli.inject_manifest import KINDS, Manifest, Workload, injected, restored, text_of
 from specloop_cli.named_files import refuse_reading_twice
 from specloop_cli.output import Format, console, print_document, say
-from specloop_cli.policy_file import line_of, title
-from specloop_cli.yaml_file import BadFile, read_text
+from specloop_cli.policy_file import title
 from specloop_engine.releases import parse_version
 
 NAMED_AT_MOST = 5
@@ -47,10 +46,7 @@ def run(files: Sequence[str], options: Options, asked: Asked) -> int:
 
 
 def _one(path: str, options: Options, asked: Asked) -> Manifest:
-    try:
-        text = read_text(path)
-    except BadFile as bad:
-        raise InputError(line_of(path, bad.mistake).replace("a policy takes", "a manifest takes")) from bad
+    text = text_of(path)
     return restored(path, text) if asked.uninject else injected(path, text, options)
 
 

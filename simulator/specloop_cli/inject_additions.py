@@ -30,6 +30,8 @@ class Run:
     first: int
     last: int
     items: tuple[str, ...]
+    place: int
+    """Of the first of them, once all is done."""
 
 
 @dataclass(slots=True)

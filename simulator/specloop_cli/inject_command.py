@@ -1,7 +1,8 @@
 """The engine's command with the plugin's flags, and with its speculative setting in an annotation that has a table."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from difflib import SequenceMatcher
 
 from specloop_cli.inject_additions import Options, Plan, Run
 from specloop_cli.inject_engine import EngineContainer, Object, mappings
@@ -59,7 +60,7 @@ def write_command(made: Plan, engine: EngineContainer, options: Options, flags: 
         appended = final[len(with_setting) :] if final[: len(with_setting)] == tuple(with_setting) else ()
         if appended:
             made.items[path] = list(appended)
-        made.runs += _run(path, old, with_setting if appended else final)
+        made.runs += _runs(path, old, with_setting if appended else final)
     made.added.append(" ".join(flags))
 
 
@@ -113,15 +114,17 @@ def _note_companions(made: Plan, engine: EngineContainer) -> None:
         made.notes.append(f"vLLM does not start with {flag.name} while speculation is off: remove it to allow for that")
 
 
-def _run(path: Path, old: Sequence[str], new: Sequence[str]) -> Iterable[Run]:
-    """The items that differ, as one run of at least one item on both sides."""
-    if tuple(old) == tuple(new):
-        return
-    most = min(len(old), len(new))
-    first = next((place for place in range(most) if old[place] != new[place]), most)
-    same = 0
-    while same < most - first and old[-1 - same] == new[-1 - same]:
-        same += 1
-    if first and first == min(len(old), len(new)) - same:
-        first -= 1  # with the item before: what is put in between, or taken away, is found again by it
-    yield Run(path, first, len(old) - same, tuple(new[first : len(new) - same]))
+def _runs(path: Path, old: Sequence[str], new: Sequence[str]) -> list[Run]:
+    """The items that differ, in runs of at least one item on both sides: by what is there one finds the way back."""
+    found: list[tuple[int, int, int, int]] = []
+    for kind, first, last, new_first, new_last in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind == "equal":
+            continue
+        if first == last or new_first == new_last:  # with the item behind it, or else the one before
+            behind = last < len(old)
+            last, new_last = last + behind, new_last + behind
+            first, new_first = first - (not behind), new_first - (not behind)
+        if found and first < found[-1][1]:
+            first, _, new_first, _ = found.pop()
+        found.append((first, last, new_first, new_last))
+    return [Run(path, first, last, tuple(new[begin:end]), begin) for first, last, begin, end in found]

@@ -10,7 +10,7 @@ import yaml
 
 from specloop_cli.yaml_file import LOADER
 
-LOOKS_LIKE_A_NUMBER = re.compile(r"[-+.\d][-+.\d_:a-fox]*", re.IGNORECASE)
+LOOKS_LIKE_A_NUMBER = re.compile(r"(?=.*\d)[-+.\d][-+.\d_:a-fox]*", re.IGNORECASE)
 """Readers of YAML differ over some texts, such as 1e3 and 0o7."""
 
 
@@ -18,6 +18,7 @@ class Dumper(yaml.SafeDumper):
     """Lists as `kubectl` writes them, with the dash below their key."""
 
     def ignore_aliases(self, data: Any) -> bool:
+        """Write a value out wherever it occurs again."""
         return True
 
 
@@ -25,6 +26,7 @@ class IndentedDumper(Dumper):
     """Lists with the dash indented."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        """Never leave the indentation out."""
         super().increase_indent(flow, False)
 
 
@@ -37,6 +39,7 @@ Dumper.add_representer(str, _represent_text)
 
 
 def block(data: Any, dumper: type[yaml.SafeDumper] = Dumper) -> str:
+    """A value in lines of its own, each of its texts on one."""
     written: str = yaml.dump(data, Dumper=dumper, sort_keys=False, allow_unicode=True, width=float("inf"))
     return written
 
@@ -49,6 +52,7 @@ def scalar(value: Any) -> str:
 
 
 def flow(value: Any) -> str:
+    """A value in one line, in brackets and quotes."""
     return json.dumps(value, ensure_ascii=False)
 
 

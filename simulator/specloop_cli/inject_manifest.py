@@ -12,10 +12,10 @@ from specloop_cli.inject_additions import Options, Plan
 from specloop_cli.inject_edits import Edits
 from specloop_cli.inject_engine import EngineContainer, NoEngine, find, mapping, mappings
 from specloop_cli.inject_plan import plan
-from specloop_cli.inject_record import carry_out, is_injected, undo
+from specloop_cli.inject_record import RECORD, carry_out, is_injected, undo
 from specloop_cli.inject_yaml import Path, Refusal, Sheet, shared_nodes
-from specloop_cli.policy_file import line_of, title
-from specloop_cli.yaml_file import BadFile, Mistake, peek, read_nodes, to_document
+from specloop_cli.policy_file import title
+from specloop_cli.yaml_file import MAX_BYTES, BadFile, Mistake, peek, read_nodes, read_text, to_document
 
 TEMPLATES: Mapping[tuple[str, str], Path] = {
     ("apps/v1", "Deployment"): ("spec", "template"),
@@ -23,7 +23,7 @@ TEMPLATES: Mapping[tuple[str, str], Path] = {
     ("v1", "Pod"): (),
 }
 """Where each kind has its pod template."""
-KINDS = "Deployment, StatefulSet, Pod, or a List of them"
+KINDS = "Deployment or StatefulSet of apps/v1, Pod, or a List of them"
 HELM = re.compile(r"\{\{-?\s*(?:\.[A-Z]|\$|include\b|tpl\b|toYaml\b|if\b|else\b|range\b|with\b|end\b|template\b)")
 """How a template's actions begin; what models call chat templates looks different."""
 RENDER = "this is a Helm template: render it first (helm template ... | specloop inject -f -)"
@@ -84,16 +84,24 @@ class _File:
     def others(self) -> list[str]:
         return [str(one) for one in self.objects if one.template is None]
 
-    def refused(self, one: _Object, why: object) -> InputError:
-        line = one.sheet.root.start_mark.line + 1
-        return InputError(f"{title(self.path)}:{line}: {one}: {why}")
+    def refused(self, one: _Object, why: object, line: int | None = None) -> InputError:
+        """With the line of what is wrong, or else that of the object."""
+        place = one.sheet.root.start_mark.line + 1 if line is None else line
+        return InputError(f"{title(self.path)}:{place}: {one}: {why}")
+
+    def text(self, one: _Object) -> str:
+        root = one.sheet.root
+        return self.edits.before[root.start_mark.index : root.end_mark.index]
+
+    def mentions_vllm(self, one: _Object) -> bool:
+        """Whether there may be vLLM in an object: what is neither in a command nor an image is not found."""
+        return "vllm" in self.text(one).lower()
 
     def template(self, one: _Object) -> tuple[Sheet, Mapping[str, Any]] | None:
         """The pod template of a workload, also as data; None for another object."""
         if one.template is None:
             return None
-        root = one.sheet.root
-        if HELM.search(self.edits.before[root.start_mark.index : root.end_mark.index]):
+        if HELM.search(self.text(one)):
             raise self.refused(one, RENDER)
         try:
             node = one.sheet.find(one.template)
@@ -103,14 +111,20 @@ class _File:
         except Refusal as refusal:
             raise self.refused(one, refusal) from refusal
         except BadFile as bad:
-            raise self._bad(bad.mistake) from bad
+            raise self.refused(one, _words(bad.mistake), bad.mistake.line) from bad
         if document.mistakes:
-            raise self._bad(document.mistakes[0], f"{one}: ")
+            mistake = document.mistakes[0]
+            field = ".".join(map(str, (*one.template, mistake.field)))
+            raise self.refused(one, f"{field}: {_words(mistake)}", mistake.line)
         return Sheet(self.edits, node, one.sheet.shared), mapping(document.data)
 
-    def _bad(self, mistake: Mistake, of: str = "") -> InputError:
-        said = Mistake(mistake.field, mistake.line, of + mistake.message, _hint(mistake))
-        return InputError(line_of(self.path, said))
+
+def text_of(path: str) -> str:
+    """Text of a file; `-` is standard input.  Raises InputError."""
+    try:
+        return read_text(path)
+    except BadFile as bad:
+        raise InputError(f"{title(path)}:{bad.mistake.line}: {_words(bad.mistake)}") from bad
 
 
 def injected(path: str, text: str, options: Options) -> Manifest:
@@ -137,30 +151,37 @@ def restored(path: str, text: str) -> Manifest:
     file = _read(path, text)
     workloads = []
     for one in file.objects:
-        found = file.template(one)
-        if found is None:
-            continue
+        found = file.template(one) if one.template is not None and RECORD in file.text(one) else None
         try:
-            was = is_injected(found[0])
-            if was:
+            was = found is not None and is_injected(found[0])
+            if found is not None and was:
                 undo(found[0])
         except Refusal as refusal:
             raise file.refused(one, refusal) from refusal
-        workloads.append(Workload(title(path), one.kind, one.name, done="restored" if was else "passed"))
+        if one.template is not None:
+            workloads.append(Workload(title(path), one.kind, one.name, done="restored" if was else "passed"))
     return Manifest(path, text, file.edits.text, workloads, file.others)
 
 
 def _inject(file: _File, one: _Object, options: Options) -> tuple[Workload, Plan | None] | None:
     """What is done to an object, with the plan where it is injected now; None where it is no workload."""
-    found = file.template(one)
-    if found is None:
+    if one.template is None:
         _refuse_hidden_engine(file, one)
         return None
-    sheet, data = found
     about = title(file.path), one.kind, one.name
-    if is_injected(sheet):
+    try:
+        found = file.template(one)
+        unchanged = found is not None and is_injected(found[0])
+    except (Refusal, InputError):
+        if file.mentions_vllm(one) or options.container:
+            raise
+        return Workload(*about), None  # whatever is wrong with it
+    if found is None:
+        return Workload(*about), None
+    if unchanged:
         note = "is injected already, and left as it is: to inject it otherwise, --uninject it first"
         return Workload(*about, done="unchanged", notes=(note,)), None
+    sheet, data = found
     try:
         engine = find(data, options.container, options.version)
     except NoEngine as none:
@@ -172,19 +193,21 @@ def _inject(file: _File, one: _Object, options: Options) -> tuple[Workload, Plan
 
 def _refuse_hidden_engine(file: _File, one: _Object) -> None:
     """Refuse an object of another kind that runs vLLM; one that is too large to look into passes."""
-    root = one.sheet.root
-    if "vllm" not in file.edits.before[root.start_mark.index : root.end_mark.index]:
+    if not file.mentions_vllm(one):
         return
     try:
-        data = to_document(root).data
+        data = to_document(one.sheet.root).data
     except BadFile:
         return
     for spec in _pod_specs(data):
         try:
-            found = find({"spec": spec}, None, None)
-        except (NoEngine, Refusal):
+            which = f"container {find({'spec': spec}, None, None).name}"
+        except NoEngine:
             continue
-        raise Refusal(f"container {found.name} runs vLLM, and this is not a kind that inject understands ({KINDS})")
+        except Refusal:
+            which = "it"
+        kind = f"{one.kind} of {one.version or 'no apiVersion'}"
+        raise Refusal(f"{which} runs vLLM, and {kind} is not a kind that inject understands ({KINDS}): leave it out")
 
 
 def _pod_specs(data: Any) -> Iterator[Mapping[str, Any]]:
@@ -202,7 +225,12 @@ def _pod_specs(data: Any) -> Iterator[Mapping[str, Any]]:
 
 def _check(path: str, before: str, after: str, done: list[tuple[int, Plan]], options: Options) -> None:
     """Read back what would be printed, and undo it once: what does not come out right is not printed."""
-    file = _read(path, after)
+    if done and len(after.encode()) > MAX_BYTES:
+        raise InputError(f"{title(path)}: injected it would be too large to be read again: split it in two")
+    try:
+        file = _read(path, after)
+    except InputError as error:
+        raise InputError(f"{title(path)}: something cannot be put in for sure; write the YAML more plainly") from error
     for place, made in done:
         one = file.objects[place]
         found = file.template(one)
@@ -236,8 +264,8 @@ def _read(path: str, text: str) -> _File:
             shared = shared_nodes(node)
             file.objects += (_object(Sheet(file.edits, one, shared)) for one in _items(node))
     except BadFile as bad:
-        hint = RENDER if HELM.search(text) else _hint(bad.mistake)
-        raise InputError(line_of(path, Mistake("", bad.mistake.line, bad.mistake.message, hint))) from bad
+        said = f"{bad.mistake.message} ({RENDER})" if HELM.search(text) else _words(bad.mistake)
+        raise InputError(f"{title(path)}:{bad.mistake.line}: {said}") from bad
     return file
 
 
@@ -261,6 +289,7 @@ def _is_map(node: yaml.Node) -> bool:
     return isinstance(node, yaml.MappingNode)
 
 
-def _hint(mistake: Mistake) -> str:
-    """How to mend it; some hints are for policies."""
-    return "give the workload's manifest alone" if "policy" in mistake.hint else mistake.hint
+def _words(mistake: Mistake) -> str:
+    """What is wrong and how to mend it; some hints of the reader are for policies."""
+    hint = "give the workload's manifest alone" if "policy" in mistake.hint else mistake.hint
+    return f"{mistake.message} ({hint})" if hint else mistake.message

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from specloop_cli.inject_additions import Options, Plan
 from specloop_cli.inject_command import SETTING, write_command
 from specloop_cli.inject_engine import EngineContainer, Object, image_name, mapping, mappings
-from specloop_cli.inject_yaml import Refusal
+from specloop_cli.inject_yaml import Path, Refusal
 from specloop_engine.configuration import TOKENS
 from specloop_engine.known_failures import start_of
 from specloop_engine.releases import Releases, parse_version
@@ -77,7 +77,7 @@ def _refuse_collisions(template: Object, engine: EngineContainer) -> None:
         if "specloop_vllm" in item:
             raise Refusal(f"{place}: the plugin is in its command already, by hand: remove it there, or leave it so")
     for key in ("volumes", "initContainers", "containers"):
-        taken = FOLDERS.keys() & {one.get("name") for one in mappings(spec.get(key))}
+        taken = FOLDERS.keys() & {str(one.get("name")) for one in mappings(spec.get(key))}
         if taken:
             raise Refusal(f"{key} has a {min(taken)} already, which no record of an injection names: rename it")
     for one in mappings(engine.data.get("env")):
@@ -212,17 +212,14 @@ def _add_drain(made: Plan, template: Object, engine: EngineContainer, wait: int)
     else:
         # Not the action `sleep`: API servers before 1.30 drop it.
         action = {"exec": {"command": ["sleep", str(PRE_STOP_SECONDS)]}}
-        made.keys["spec", "containers", engine.name, "lifecycle"] = {"preStop": action}
+        _set(made, ("spec", "containers", engine.name, "lifecycle"), lifecycle, "preStop", action)
     needed = sleeps + wait + SPARE_SECONDS
     spec = mapping(template["spec"])
     grace = spec.get("terminationGracePeriodSeconds")
     if grace is not None and not isinstance(grace, int):
         raise Refusal("spec.terminationGracePeriodSeconds is no whole number: correct it")
     if needed > (DEFAULT_GRACE_SECONDS if grace is None else grace):
-        if "terminationGracePeriodSeconds" in spec:
-            made.values["spec", "terminationGracePeriodSeconds"] = needed
-        else:
-            made.keys["spec",] = {"terminationGracePeriodSeconds": needed}
+        _set(made, ("spec",), spec, "terminationGracePeriodSeconds", needed)
     made.added.append(f"a drain ({sleeps} s, then up to {wait} s)")
 
 
@@ -230,11 +227,16 @@ def _add_probe(made: Plan, engine: EngineContainer) -> None:
     if engine.data.get("startupProbe") is not None:
         return
     probe = {"httpGet": _health(engine), "periodSeconds": PROBE_SECONDS, "failureThreshold": PROBE_TRIES}
-    if "startupProbe" in engine.data:
-        made.values["spec", "containers", engine.name, "startupProbe"] = probe
-    else:
-        made.keys["spec", "containers", engine.name] = {"startupProbe": probe}
+    _set(made, ("spec", "containers", engine.name), engine.data, "startupProbe", probe)
     made.added.append("a start-up probe")
+
+
+def _set(made: Plan, path: Path, there: Object, key: str, value: object) -> None:
+    """Give a mapping a key, or another value to the one that it has; once for each mapping."""
+    if key in there:
+        made.values[*path, key] = value
+    else:
+        made.keys[path] = {key: value}
 
 
 def _health(engine: EngineContainer) -> Object:

@@ -34,7 +34,8 @@ class Changed(BaseModel):
     """Marks of what was written, one for each item; of the value alone where it is no list's."""
     was: str
     column: int | None = None
-    items: bool = False
+    place: int | None = None
+    """Of the first item; None for what is no list's."""
 
 
 class Record(BaseModel):
@@ -74,7 +75,7 @@ def carry_out(sheet: Sheet, plan: Plan) -> None:
         changed.append(_changed(path, [value], kept))
     for run in plan.runs:
         kept = sheet.change_items(run.path, run.first, run.last, run.items)
-        changed.append(_changed(run.path, run.items, kept, items=True))
+        changed.append(_changed(run.path, run.items, kept, run.place))
     _add_annotations(sheet, plan, added, created, changed)
 
 
@@ -93,8 +94,8 @@ def _filled(kept: dict[Path, Kept], value: Any) -> Iterable[Changed]:
     return (_changed(path, [value], one) for path, one in kept.items())
 
 
-def _changed(path: Path, now: Sequence[Any], kept: Kept, *, items: bool = False) -> Changed:
-    return Changed(path=_texts(path), now=tuple(map(_mark, now)), was=kept.was, column=kept.column, items=items)
+def _changed(path: Path, now: Sequence[Any], kept: Kept, place: int | None = None) -> Changed:
+    return Changed(path=_texts(path), now=tuple(map(_mark, now)), was=kept.was, column=kept.column, place=place)
 
 
 def _texts(path: Path) -> tuple[str, ...]:
@@ -108,7 +109,7 @@ def _mark(value: Any) -> str:
 def undo(sheet: Sheet) -> None:
     """Note the edits that give back what was there; Refusal where what was changed has been changed again."""
     record = _read(sheet)
-    filled = {one.path for one in record.changed if not one.items}
+    filled = {one.path for one in record.changed if one.place is None}
     for one in record.changed:
         _restore(sheet, one)
     gone = {_exact(sheet, path) for path in record.added if not any(path[: len(one)] == one for one in filled)}
@@ -135,16 +136,18 @@ def _restore(sheet: Sheet, changed: Changed) -> None:
     again = Refusal(f"{spelt(changed.path)} was changed after the injection: put back what was there by hand")
     if node is None:
         raise again
-    if not changed.items:
+    if changed.place is None:
         if _mark(to_document(node).data) != changed.now[0]:
             raise again
         sheet.restore(changed.path, kept)
         return
     marks = [_mark(to_document(one).data) for one in node.value] if isinstance(node, yaml.SequenceNode) else []
     size = len(changed.now)
-    first = next((at for at in range(len(marks)) if tuple(marks[at : at + size]) == changed.now), None)
-    if first is None:
+    places = [at for at in range(len(marks)) if tuple(marks[at : at + size]) == changed.now]
+    if not places:
         raise again
+    at = changed.place  # equal ones may stand elsewhere
+    first = min(places, key=lambda one: abs(one - at))
     sheet.restore_items(changed.path, first, first + size, kept)
 
 

@@ -137,8 +137,8 @@ class Sheet:
     def _next_line(self, node: yaml.Node) -> int:
         """The line after a value."""
         inner = self._innermost(node)
-        text = self.edits.before
-        header = text[inner.start_mark.index :].partition("\n")[0]
+        text, start = self.edits.before, inner.start_mark.index
+        header = text[start : text.find("\n", start)]
         if isinstance(inner, yaml.ScalarNode) and inner.style in ("|", ">") and "+" in header:
             return int(inner.end_mark.index)  # blank lines at its end are part of it
         return self.edits.after_line(self._end(node))
@@ -169,7 +169,8 @@ class Sheet:
         if len(old) == len(items):
             written = [self._restyled(one, item, column, "- ") for one, item in zip(old, items, strict=True)]
         else:
-            written = [scalar(item) for item in items]
+            there = {one.value: self._kept(one, one, column).was for one in old}
+            written = [there.get(item) or scalar(item) for item in items]
         self._write_items(old, written, column)
         return kept
 
@@ -180,10 +181,16 @@ class Sheet:
         assert node is not None
         column = None if _is_flow(parent) else parent.start_mark.column
         same = column == kept.column
-        start = node.start_mark.index
-        if same and not kept.was and self.edits.before[start - 1] == " ":
+        start, written = node.start_mark.index, kept.was if same else scalar(read_kept(kept, "k: ")["k"])
+        if isinstance(node, yaml.CollectionNode) and not _is_flow(node):  # it begins on another line than its key
+            start, written = self._after_colon(parent, path[-1]), f" {written}"
+        elif not written and self.edits.before[start - 1] == " ":
             start -= 1  # there was nothing, right after the colon
-        self.edits.replace(start, self._end(node), kept.was if same else scalar(read_kept(kept, "k: ")["k"]))
+        self.edits.replace(start, self._end(node), written)
+
+    def _after_colon(self, parent: yaml.Node, key: str | int) -> int:
+        named = next(name for name, _ in parent.value if name.value == key)
+        return self.edits.before.index(":", named.end_mark.index) + 1
 
     def restore_items(self, path: Path, first: int, last: int, kept: Kept) -> None:
         """Put back the items of a list that were there before those from `first` up to, and without, `last`."""
@@ -241,6 +248,11 @@ class Sheet:
             assert node is not None
             if _is_flow(node):
                 self._remove_flow(node, places)
+            elif where and len(places) == len(node.value) and isinstance(where[-1], str):  # it stays, empty
+                parent = self.find(where[:-1])
+                assert parent is not None
+                empty = " {}" if isinstance(node, yaml.MappingNode) else " []"
+                self.edits.replace(self._after_colon(parent, where[-1]), self._end(node), empty)
             else:
                 self._remove_block(node, places)
 
@@ -266,24 +278,31 @@ class Sheet:
 
     def _remove_block(self, node: yaml.Node, places: set[int]) -> None:
         members = _members(node)
-        for place in places:
-            begin, value = members[place]
-            index = begin.start_mark.index
-            line = self.edits.before.rfind("\n", 0, index) + 1
-            if isinstance(node, yaml.SequenceNode):
-                line = self.edits.before.rfind("\n", 0, self.edits.before.rfind("-", 0, index)) + 1
-            elif self.edits.before[line:index].strip():  # the first key of a list's item, beside the dash
-                end = members[place + 1][0].start_mark.index if place + 1 < len(members) else self._end(value)
-                self.edits.replace(index, end, "" if place + 1 < len(members) else "{}")
+        for first, last in _runs(places):
+            begin = members[first][0].start_mark.index
+            if isinstance(node, yaml.MappingNode) and self._line_of(begin)[1].strip():  # beside a list's dash
+                left = members[last + 1 :]
+                end = left[0][0].start_mark.index if left else self._end(members[last][1])
+                self.edits.replace(begin, end, "" if left else "{}")
                 continue
-            self.edits.replace(line, self._next_line(value), "")
+            for key, value in members[first : last + 1]:
+                index = key.start_mark.index
+                if isinstance(node, yaml.SequenceNode):
+                    index = self.edits.before.rfind("-", 0, index)
+                self.edits.replace(self._line_of(index)[0], self._next_line(value), "")
+
+    def _line_of(self, index: int) -> tuple[int, str]:
+        """Where the line of a place begins, and the text from there up to the place."""
+        begin = self.edits.before.rfind("\n", 0, index) + 1
+        return begin, self.edits.before[begin:index]
 
     # Where values end
 
     def _innermost(self, node: yaml.Node) -> yaml.Node:
         """The last value within a value; Refusal where that is an alias, for it stands somewhere else."""
         if id(node) in self.shared:
-            raise Refusal("an anchor or alias stands where something would be put in: write it out")
+            line = node.start_mark.line + 1
+            raise Refusal(f"something would be put in behind what the anchor on line {line} names: write it out there")
         last = None if isinstance(node, yaml.ScalarNode) or _is_flow(node) else _last(node)
         return node if last is None else self._innermost(last)
 
