@@ -17,6 +17,7 @@ from typing import Any
 
 from specloop_engine.command_line import CommandLine, Written, read, write
 from specloop_engine.configuration import Config, ConfigurationError, speculation_of
+from specloop_engine.container import annotation_variables, environment, image_tag
 from specloop_engine.failure import Harm
 from specloop_engine.json_object import dumps
 from specloop_engine.known_failures import known_failures, start_of
@@ -26,9 +27,6 @@ from specloop_policy.engine import Engine
 from specloop_policy.ladder import Ladder, Level
 from specloop_policy.model import ClientFeature
 from specloop_policy.status import MAX_CONFIGURATION, MAX_CONFIGURATIONS
-
-ANNOTATION_FIELD = re.compile(r"metadata\.annotations\['([^']+)'\]")
-"""How a variable names the annotation that fills it."""
 
 ENGINE_IMAGE = re.compile(r"vllm|llama", re.IGNORECASE)
 
@@ -208,15 +206,16 @@ def _without_setting(container: Mapping[str, Any], binding: Binding) -> dict[str
 
 def _bind(template: Template, container: Mapping[str, Any], engine: Engine) -> Binding:
     annotations = (template.get("metadata") or {}).get("annotations") or {}
-    filled = _annotation_variables(container)
+    variables = container.get("env") or ()
+    filled = annotation_variables(variables)
     image = container.get("image") or ""
     try:
         line = read(
             container.get("command") or (),
             container.get("args") or (),
             engine=engine,
-            version=_tag(image),
-            environment=_environment(container, filled, annotations),
+            version=image_tag(image),
+            environment=environment(variables, annotations),
         )
     except CommandLineError as error:
         raise BindingError(str(error)) from error
@@ -235,42 +234,3 @@ def _bind(template: Template, container: Mapping[str, Any], engine: Engine) -> B
 def _variable(line: CommandLine) -> str | None:
     """The variable that is all of the setting, if one is."""
     return line.setting.variable.variable if line.setting.variable else None
-
-
-def _annotation_variables(container: Mapping[str, Any]) -> dict[str, str]:
-    """Variables of a container that an annotation of the pod fills, with that annotation; the last of two counts."""
-    found: dict[str, str] = {}
-    for one in container.get("env") or ():
-        path = ((one.get("valueFrom") or {}).get("fieldRef") or {}).get("fieldPath") or ""
-        found.pop(one["name"], None)
-        if named := ANNOTATION_FIELD.fullmatch(path):
-            found[one["name"]] = named[1]
-    return found
-
-
-def _environment(
-    container: Mapping[str, Any], filled: Mapping[str, str], annotations: Mapping[str, str]
-) -> dict[str, str]:
-    """The variables whose values the template says; later ones may be made of earlier ones, as Kubernetes has it."""
-    known: dict[str, str] = {}
-    for one in container.get("env") or ():
-        if one["name"] in filled:
-            known[one["name"]] = annotations.get(filled[one["name"]], "")
-        elif "valueFrom" in one:
-            known.pop(one["name"], None)
-        else:
-            known[one["name"]] = _expanded(one.get("value") or "", known)
-    return known
-
-
-def _expanded(value: str, known: Mapping[str, str]) -> str:
-    def filled(found: re.Match[str]) -> str:
-        return "$" if found[0] == "$$" else known.get(found[1], found[0])
-
-    return re.sub(r"\$\$|\$\(([^)]*)\)", filled, value)
-
-
-def _tag(image: str) -> str | None:
-    """The version that an image's tag names, such as v0.11.0; None without a tag."""
-    name = image.partition("@")[0].rpartition("/")[2]
-    return name.partition(":")[2] or None

@@ -7,6 +7,7 @@ from typing import Any
 
 from specloop_cli.inject_yaml import Refusal
 from specloop_engine.command_line import CommandLine, read
+from specloop_engine.container import annotation_variables, environment, image_tag
 from specloop_engine.releases import parse_version
 from specloop_engine.words import CommandLineError, shortened
 from specloop_policy.engine import Engine
@@ -18,7 +19,6 @@ VLLM_IMAGE = re.compile(
     r"(?!.*(?:router|exporter|proxy|gateway|sidecar|scheduler|operator|controller)).*vllm.*", re.IGNORECASE
 )
 """An image's name, without registry and folders, that has vLLM as its program."""
-ANNOTATION_FIELD = re.compile(r"metadata\.annotations\['([^']+)'\]")
 RELEASE = re.compile(r"v?[01]\.\d")
 """How a tag begins that names a release of vLLM; those of others name a year."""
 
@@ -93,9 +93,10 @@ def _read(container: Object, template: Object, version: str | None, engine: Engi
     command, args = _items(container, "command"), _items(container, "args")
     has_image = VLLM_IMAGE.fullmatch(image_name(image)) is not None
     surely = engine is Engine.VLLM or STARTS_VLLM.search(" ".join((*command, *args))) is not None
-    filled = _filled_by_annotations(container)
+    variables = mappings(container.get("env"))
+    filled = annotation_variables(variables)
     annotations = mapping(mapping(template.get("metadata")).get("annotations"))
-    known = _environment(container, filled, annotations)
+    known = environment(variables, annotations)
     try:
         line = read(command, args, engine=engine, version=version or release_of(image), environment=known)
     except CommandLineError as error:
@@ -130,38 +131,6 @@ def image_name(image: str) -> str:
 
 def release_of(image: str) -> str | None:
     """The tag of a vLLM image that names a release; None where it names none."""
-    tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
+    tag = image_tag(image) or ""
     names_one = "vllm" in image_name(image).lower() and RELEASE.match(tag) and parse_version(tag)
     return tag if names_one else None
-
-
-def _filled_by_annotations(container: Object) -> dict[str, str]:
-    """Variables that an annotation of the pod fills, with that annotation; the last of two counts."""
-    found: dict[str, str] = {}
-    for one in mappings(container.get("env")):
-        name, field = str(one.get("name")), mapping(mapping(one.get("valueFrom")).get("fieldRef")).get("fieldPath")
-        found.pop(name, None)
-        if named := ANNOTATION_FIELD.fullmatch(str(field)):
-            found[name] = named[1]
-    return found
-
-
-def _environment(container: Object, filled: Mapping[str, str], annotations: Object) -> dict[str, str]:
-    """The variables whose values the template says; later ones may be made of earlier ones, as Kubernetes has it."""
-    known: dict[str, str] = {}
-    for one in mappings(container.get("env")):
-        name = str(one.get("name"))
-        if name in filled:
-            known[name] = str(annotations.get(filled[name], ""))
-        elif "valueFrom" in one:
-            known.pop(name, None)
-        else:
-            known[name] = _expanded(str(one.get("value") or ""), known)
-    return known
-
-
-def _expanded(value: str, known: Mapping[str, str]) -> str:
-    def filled(found: re.Match[str]) -> str:
-        return "$" if found[0] == "$$" else known.get(found[1], found[0])
-
-    return re.sub(r"\$\$|\$\(([^)]*)\)", filled, value)

@@ -190,7 +190,9 @@ def _entrant(path: str, document: SpecPolicy, scene: Scene) -> Entrant:
 def _check(level: Level, scene: Scene) -> None:
     """Raise where the engine model has no figures for a level."""
     if level.by_batch:
-        raise InputError(f"level {level.name}: the simulator drafts one K whatever the batch: remove tokensByBatch here")
+        raise InputError(
+            f"level {level.name}: the simulator drafts one K whatever the batch: remove tokensByBatch here"
+        )
     scene.profile.timer(level)
     if level.drafter is not None:
         for stage in stages_of(scene.workload, scene.setup.seconds):
