@@ -2,6 +2,7 @@
 
 ApiError        a request that failed; `retry`: the next tick may succeed
     Conflict    somebody else wrote in between: look again
+    Forbidden   the role does not allow it
     NotThere    the object is gone
 """
 
@@ -34,6 +35,12 @@ class ApiError(Exception):
 
 class Conflict(ApiError):
     """The object is not any more what it was when it was read."""
+
+
+class Forbidden(ApiError):
+    """The operator's role does not allow it."""
+
+    retry = False
 
 
 class NotThere(ApiError):
@@ -192,7 +199,7 @@ def _failed(what: str, status: int, text: str, cause: BaseException | None) -> N
         said = str(json.loads(text)["message"])
     except (ValueError, KeyError, TypeError):
         said = text[:300]
-    kind = {409: Conflict, 404: NotThere}.get(status, ApiError)
+    kind = {409: Conflict, 403: Forbidden, 404: NotThere}.get(status, ApiError)
     raise kind(f"{what}: HTTP {status}: {said}") from cause
 
 

@@ -86,7 +86,7 @@ class ConditionReason(StrEnum):
     ROLLED_BACK = ("RolledBack", _T.PROGRESSING, "False", "The last roll-out was rolled back; the message says why.")
     CANCELLED = ("Cancelled", _T.PROGRESSING, "False", "The last roll-out was called off without a verdict.")
     UNDONE = ("Undone", _T.PROGRESSING, "False", "Somebody else undid the last roll-out.")
-    WAITING = ("Waiting", _T.PROGRESSING, "False", "A roll-out waits for a free slot in the cluster.")
+    WAITING = ("Waiting", _T.PROGRESSING, "False", "A roll-out waits for a free slot, or for pods to answer.")
     TARGET_BUSY = ("TargetBusy", _T.PROGRESSING, "False", "The target rolls out something else, or has no pods.")
     TARGET_PAUSED = ("TargetPaused", _T.PROGRESSING, "False", "Somebody else holds the target's roll-out.")
     AS_EXPECTED = ("AsExpected", _T.DEGRADED, "False", "Nothing is known to be wrong.")

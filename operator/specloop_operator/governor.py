@@ -27,6 +27,9 @@ from specloop_policy.ladder import Ladder
 from specloop_policy.observation import Window
 from specloop_policy.status import SpecPolicyStatus, to_ladder
 
+HURRY_SECONDS = 5.0
+"""How long after each phase of a live roll-out began: twice as long as a pod may take to answer."""
+
 LOG = logging.getLogger("specloop.governor")
 
 Body = Mapping[str, Any]
@@ -65,7 +68,9 @@ class Governor:
     def hurries(self) -> bool:
         """Whether the next look is worth taking soon: pods that are asked live answer at once, and send no event."""
         rollout = self._remembered.rollout if self._remembered is not None else None
-        return rollout is not None and rollout.live and not rollout.soaking
+        if rollout is None or not rollout.live or rollout.soaking:
+            return False
+        return self._world.now() < rollout.since + HURRY_SECONDS
 
     async def tick(self) -> None:
         """Look once, and do the one thing that follows; after an ApiError the next tick goes on."""

@@ -15,7 +15,7 @@ import httpx
 
 from specloop_control.live import LiveControl, PodStanding, Standing
 from specloop_engine.speculation import BatchTable, startup_profile
-from specloop_operator.cluster import ApiError, NotThere
+from specloop_operator.cluster import ApiError, Forbidden, NotThere
 from specloop_operator.live_asks import as_started, asked_level, asks_now, held_at, live_table
 from specloop_operator.pods import Pod
 from specloop_operator.remembered import Remembered
@@ -46,20 +46,18 @@ class LiveActuator:
 
     async def round(self, sight: Sight, remembered: Remembered, now: float) -> Sight:
         """Bring pods to what is remembered, where that may be asked for; the sight with what came of it."""
-        problem = _problem(sight)
-        if problem is None and not _holds(sight, remembered):
-            return sight  # nobody asks for live control
-        headers: Mapping[str, str] = {}
+        if not _is_wanted(sight):
+            holds = _holds(sight, remembered)
+            return _with_live(sight, remembered, "the policy asks for none any more") if holds else sight
+        problem, passing = _problem(sight), False
         if not problem:
             try:
-                headers = {"Authorization": f"Bearer {await self._token(sight, now)}"}
+                control = LiveControl(self._client, {"Authorization": f"Bearer {await self._token(sight, now)}"})
+                sight = await _asked(sight, remembered, control)
+                problem, passing = _refused(sight)
             except TokenError as error:
-                problem = str(error)
-        if not problem:
-            control = LiveControl(self._client, headers)
-            sight = await _asked(sight, remembered, control)
-            problem = _refused(sight)
-        return _with_live(sight, remembered, problem or "")
+                problem, passing = str(error), error.passing
+        return _with_live(sight, remembered, problem, passing=passing)
 
     async def _token(self, sight: Sight, now: float) -> str:
         """The token in the policy's Secret; raises TokenError."""
@@ -74,8 +72,10 @@ class LiveActuator:
             data = await self._secrets.secret(namespace, ref.name)
         except NotThere:
             raise TokenError(f"there is no Secret {ref.name} in namespace {namespace}") from None
+        except Forbidden as error:
+            raise TokenError(f"{error}; name it in live.tokenSecrets of the chart") from error
         except ApiError as error:
-            raise TokenError(f"{error}; may the operator read it? (live.tokenSecrets of the chart)") from error
+            raise TokenError(str(error), passing=True) from error
         try:
             token = data[ref.key].decode().strip()
         except (KeyError, UnicodeDecodeError):
@@ -87,16 +87,24 @@ class LiveActuator:
 
 
 class TokenError(ValueError):
-    """There is no token to show, and why."""
+    """There is no token to show, and why; `passing` where the next look may find one."""
+
+    def __init__(self, message: str, *, passing: bool = False) -> None:
+        self.passing = passing
+        super().__init__(message)
 
 
-def _problem(sight: Sight) -> str | None:
-    """Why live control is not possible as far as it shows without asking; None: nobody asks for it; "": none."""
-    actuator, speculation = sight.spec.rollout.actuator, sight.binding.line.speculation
-    if actuator is ActuatorType.RESTART:
-        return None
+def _is_wanted(sight: Sight) -> bool:
+    """Whether the policy asks for live control."""
+    actuator = sight.spec.rollout.actuator
+    return actuator is ActuatorType.LIVE or (actuator is ActuatorType.AUTO and _token_of(sight) is not None)
+
+
+def _problem(sight: Sight) -> str:
+    """Why live control is not possible, as far as it shows without asking; "" where nothing speaks against it."""
+    speculation = sight.binding.line.speculation
     if _token_of(sight) is None:
-        return None if actuator is ActuatorType.AUTO else "the policy names no live.tokenSecretRef"
+        return "the policy names no live.tokenSecretRef"
     if sight.binding.line.engine is not Engine.VLLM:
         return "only vLLM can be changed live"
     if speculation is None:
@@ -166,21 +174,22 @@ def _in_force(sight: Sight, found: PodStanding, wanted: BatchTable) -> Level | N
     return next((level for level in (*exact, *reached) if level.tokens == found.tokens), None)
 
 
-def _refused(sight: Sight) -> str:
-    """Why pods cannot be controlled; "" where they can."""
+def _refused(sight: Sight) -> tuple[str, bool]:
+    """Why pods cannot be controlled, "" where they can; and whether that may pass."""
     standings = {pod.name: pod.standing for pod in sight.pods if pod.standing is not None}
     if not standings:
-        return "no pod serves"
+        return "no pod serves", True
     refused = [name for name, one in standings.items() if one.standing is Standing.REFUSED]
     silent = [name for name, one in standings.items() if one.standing is Standing.UNREACHABLE]
     worst = refused or (silent if len(silent) == len(standings) else [])
-    return "" if not worst else f"{worst[0]}: {standings[worst[0]].reason}"
+    return (f"{worst[0]}: {standings[worst[0]].reason}" if worst else ""), not refused
 
 
-def _with_live(sight: Sight, remembered: Remembered, problem: str) -> Sight:
+def _with_live(sight: Sight, remembered: Remembered, problem: str, *, passing: bool = False) -> Sight:
     """The sight with what can be reached, and what pods are held at."""
     profile, ladder = startup_profile(sight.binding.line.speculation), sight.policy.ladder
-    reach = () if problem or profile is None else (level.name for level in ladder.levels if profile.reaches(level))
+    known = profile is not None and (not problem or passing)
+    reach = [one.name for one in ladder.levels if known and profile is not None and profile.reaches(one)]
     rollout, hold = asks_now(sight, remembered), remembered.live
     holds, level = False, None
     if rollout is not None:

@@ -52,7 +52,7 @@ class Live:
     problem: str = ""
     """Why it is not possible, in words; "" where it is."""
     reach: frozenset[str] = frozenset()
-    """Levels that running pods can be brought to."""
+    """Levels that running pods can be brought to, or could, where the problem may pass."""
     holds: bool = False
     """Whether pods are held at something else than the template says."""
     level: Level | None = None

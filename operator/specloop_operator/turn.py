@@ -140,6 +140,9 @@ def _decide(sight: Sight, remembered: Remembered, measured: Measured, now: float
         refusal = next((one.reason for one in sight.refused if one.level == decision.level), "it cannot be written")
         words = f"{decision.level}: {refusal}"
         return replace(turn, remembered=remembered, blocked=(ConditionReason.UNSUPPORTED_COMMAND, words))
+    if sight.live is not None and sight.live.problem and decision.level in sight.live.reach:
+        words = f"{decision.level} can be reached without a restart once pods can be asked: {sight.live.problem}"
+        return replace(turn, remembered=remembered, blocked=(ConditionReason.WAITING, words))
     retreat = failed is not None and decision.level == failed.back_to
     kind = _kind(decision, remembered.state, state, retreat=retreat)
     to = sight.policy.ladder.find(decision.level)

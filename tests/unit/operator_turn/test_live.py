@@ -256,7 +256,6 @@ class TestWhereItIsNotPossible:
             (lambda scene: scene.secrets.data.clear(), "there is no Secret specloop-live in namespace llm"),
             (lambda scene: scene.secrets.data["specloop-live"].clear(), "key token of Secret specloop-live is not one"),
             (lambda scene: scene.secrets.data["specloop-live"].update(token="x"), "llama-0: it expects another token"),
-            (silenced, "llama-0: it cannot be reached"),
         ],
     )
     def test_a_restart_does_it(self, break_it: Any, words: str) -> None:
@@ -270,6 +269,35 @@ class TestWhereItIsNotPossible:
         reason, message = condition(scene)
         assert reason == "NotPossible"
         assert message.startswith(words)
+
+    def test_pods_that_do_not_answer_are_waited_for(self) -> None:
+        """Nothing is known of them: no fleet is restarted for what a request would do once the network is back."""
+        scene = LiveScene()
+        silenced(scene)
+        scene.override("k3")
+        turn = scene.turn()
+        assert turn.began is None
+        assert turn.blocked is not None
+        assert turn.blocked[1].startswith("k3 can be reached without a restart once pods can be asked: llama-0: it can")
+        for plugin in scene.plugins.values():
+            plugin.silent = False
+        turn = scene.turn()
+        assert turn.began is not None
+        assert turn.began.live
+
+    def test_what_is_held_stays_where_the_policy_asks_for_no_live_control_any_more(self) -> None:
+        """The level is still what pods are at, and the template's cannot be had by writing it once more."""
+        scene = promoted()
+        scene.spec["live"] = {}
+        scene.turn()
+        assert scene.seen.level is not None
+        assert scene.seen.level.name == "k3"
+        assert condition(scene) == ("NotPossible", "the policy asks for none any more")
+        scene.override("k5")
+        turn = scene.turn()
+        assert turn.began is None
+        assert turn.decision is not None
+        assert "pods are held live at another level, and live control is not possible any more" in turn.decision.reason
 
     def test_the_actuator_live_restarts_nothing(self) -> None:
         """n-gram is another start-up profile."""
