@@ -27,7 +27,7 @@ test: setup ## run all tests; builds a real llama-server and Kubernetes once whe
 
 test-engine: setup ## run the tests on a real vLLM; installs one for processors once, 6 GB
 	@.venv/bin/python scripts/build-vllm >/dev/null
-	@SPECLOOP_REQUIRE_ENGINES=1 .venv/bin/pytest tests/engine/test_live_vllm.py --verbose
+	@SPECLOOP_REQUIRE_ENGINES=1 .venv/bin/pytest tests/engine/test_*vllm.py --verbose
 
 test-fast: setup ## run the quick unit tests, between two edits
 	@bash scripts/test --fast

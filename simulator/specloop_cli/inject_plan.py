@@ -139,7 +139,9 @@ def _add_plugin(made: Plan, engine: EngineContainer, options: Options, *, live: 
             "items": [{"key": options.token_key, "path": TOKEN_FILE}],
             "optional": True,
         }
-        volumes += [{"name": LIVE, "emptyDir": {}}, {"name": TOKEN, "secret": secret}]
+        # In memory: the engine core writes there between two steps, and a disk that is busy would hold it up.
+        wishes = {"name": LIVE, "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}
+        volumes += [wishes, {"name": TOKEN, "secret": secret}]
         mounts += [{"name": LIVE, "mountPath": FOLDERS[LIVE]}]
         mounts += [{"name": TOKEN, "mountPath": FOLDERS[TOKEN], "readOnly": True}]
         env += [{"name": "SPECLOOP_LIVE_FOLDER", "value": FOLDERS[LIVE]}]

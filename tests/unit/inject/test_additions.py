@@ -106,7 +106,7 @@ def test_live_control_takes_a_scheduler_a_table_a_folder_and_a_token() -> None:
     live, token = mounts["specloop-live"], mounts["specloop-token"]
     assert variables(engine)["SPECLOOP_LIVE_FOLDER"] == live["mountPath"]
     assert "readOnly" not in live
-    assert volumes["specloop-live"]["emptyDir"] == {}
+    assert volumes["specloop-live"]["emptyDir"]["medium"] == "Memory"
     secret = volumes["specloop-token"]["secret"]
     assert secret["secretName"] == "specloop-live"
     (item,) = secret["items"]
