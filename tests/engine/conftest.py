@@ -194,9 +194,14 @@ class Traffic:
                 turn += 1
                 self._send(http, self._prompt(client, turn))
 
+    def request(self, prompt: str, tokens: int) -> tuple[str, object]:
+        """Path and body of one request."""
+        return "/completion", request_body(prompt, tokens, self.temperature)
+
     def _send(self, http: httpx.Client, prompt: str) -> None:
         try:
-            http.post("/completion", json=request_body(prompt, self._tokens, self.temperature)).raise_for_status()
+            path, body = self.request(prompt, self._tokens)
+            http.post(path, json=body).raise_for_status()
         except httpx.HTTPError:
             with self._counting:
                 self.failed += 1

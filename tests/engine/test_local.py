@@ -1,93 +1,25 @@
 """`specloop local` round a real llama-server: down the whole ladder and back, and out of the way when it ends."""
 
 import os
-import re
 import signal
 import subprocess
-import sys
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
 
-import httpx
 import pytest
 
-from tests.engine.conftest import BASE_FLAGS, FORCED, HERE, Traffic, draft_flags, free_port
+from tests.engine.conftest import BASE_FLAGS, FORCED, HERE, Traffic, draft_flags
+from tests.support.local_loop import Local, healthy
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow, pytest.mark.timeout(240)]
 
 POLICY = HERE / "local-policy.yaml"
-CHANGE = re.compile(r"^specloop \S+ (\w+) (\S+) → (\S+): ")
 
 
-class Local:
-    """`specloop local` as a process; what it says on stderr is kept line by line."""
-
-    def __init__(self, command: Sequence[str | Path], *flags: str, environment: dict[str, str] | None = None) -> None:
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.lines: list[str] = []
-        self._command = [
-            *(sys.executable, "-m", "specloop_cli", "local", "--policy", str(POLICY), "--drain", "1", *flags, "--"),
-            *map(str, command),
-            *("--port", str(self.port)),
-        ]
-        self._environment = {**os.environ, **(environment or {})}
-
-    def __enter__(self) -> Self:
-        """Start it, and wait until the engine answers."""
-        self.process = subprocess.Popen(
-            self._command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=self._environment
-        )
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        self.wait_until(lambda: _healthy(self.url), 30, "the engine to be healthy")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End it, come what may."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(15)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-        self._reader.join(5)
-        assert self.process.stderr is not None
-        self.process.stderr.close()
-
-    def _read(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.lines.append(line.rstrip())
-
-    @property
-    def changes(self) -> list[tuple[str, str, str]]:
-        """Changes so far: action, level before, level after."""
-        return [(found[1], found[2], found[3]) for line in list(self.lines) if (found := CHANGE.match(line))]
-
-    def wait_for_level(self, level: str, seconds: float) -> None:
-        """Wait until a change has led to a level after those seen before."""
-        seen = len(self.changes)
-        self.wait_until(lambda: any(change[2] == level for change in self.changes[seen:]), seconds, f"level {level}")
-
-    def wait_until(self, true: Callable[[], bool], seconds: float, what: str) -> None:
-        """Wait, and fail with the last lines when it takes too long."""
-        deadline = time.monotonic() + seconds
-        while not true():
-            if time.monotonic() > deadline or self.process.poll() is not None:
-                own = [line for line in self.lines if line.startswith("specloop")]
-                pytest.fail(f"waited in vain for {what}; last said:\n" + "\n".join(own[-15:] or self.lines[-15:]))
-            time.sleep(0.1)
-
-
-def _healthy(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/health", timeout=1).status_code == 200
-    except httpx.HTTPError:
-        return False
+def loop(command: Sequence[str | Path], *flags: str, environment: dict[str, str] | None = None) -> Local:
+    """The loop under that policy."""
+    return Local(command, *flags, policy=POLICY, environment=environment)
 
 
 def test_forced_acceptance_leads_down_the_whole_ladder_and_back(llama_server_binary: Path, tmp_path: Path) -> None:
@@ -95,7 +27,7 @@ def test_forced_acceptance_leads_down_the_whole_ladder_and_back(llama_server_bin
     rates.write_text("0.30 0.10 0.05 0.02")  # 12 % of the tokens at K=4, 15 % at K=3
     environment = {"LLAMA_SERVER": str(llama_server_binary), "FORCED_RATES_FILE": str(rates)}
     command: list[str | Path] = [FORCED, *BASE_FLAGS, *draft_flags(4)]
-    with Local(command, environment=environment) as local, Traffic(local.url, 0.0, seconds=200):
+    with loop(command, environment=environment) as local, Traffic(local.url, 0.0, seconds=200):
         local.wait_for_level("disabled", 90)
         rates.write_text("0.95 0.90 0.85 0.80")  # 88 % at K=4
         local.wait_for_level("k4", 110)
@@ -107,7 +39,7 @@ def test_forced_acceptance_leads_down_the_whole_ladder_and_back(llama_server_bin
 
 def test_nothing_but_hotter_traffic_leads_down_the_ladder_and_cooler_traffic_back(llama_server_binary: Path) -> None:
     command: list[str | Path] = [llama_server_binary, *BASE_FLAGS, *draft_flags(4)]
-    with Local(command) as local, Traffic(local.url, 0.0, seconds=220) as traffic:
+    with loop(command) as local, Traffic(local.url, 0.0, seconds=220) as traffic:
         time.sleep(6)
         assert local.changes == []  # .79 accepted at T = 0
         traffic.temperature = 1.0  # .08
@@ -119,7 +51,7 @@ def test_nothing_but_hotter_traffic_leads_down_the_ladder_and_cooler_traffic_bac
 
 
 def test_recommend_only_says_what_it_would_do(llama_server_binary: Path) -> None:
-    with Local([llama_server_binary, *BASE_FLAGS, *draft_flags(4)], "--recommend") as local:
+    with loop([llama_server_binary, *BASE_FLAGS, *draft_flags(4)], "--recommend") as local:
         with Traffic(local.url, 1.0, seconds=60):
             local.wait_until(
                 lambda: any("would StepDown k4 → k3" in line for line in local.lines), 40, "a recommendation"
@@ -128,7 +60,7 @@ def test_recommend_only_says_what_it_would_do(llama_server_binary: Path) -> None
 
 
 def test_an_engine_that_ends_by_itself_ends_local_with_its_exit_code(llama_server_binary: Path) -> None:
-    with Local([llama_server_binary, *BASE_FLAGS, *draft_flags(4)]) as local:
+    with loop([llama_server_binary, *BASE_FLAGS, *draft_flags(4)]) as local:
         children = subprocess.run(
             ["pgrep", "-P", str(local.process.pid)], capture_output=True, text=True, check=True
         ).stdout.split()
@@ -137,11 +69,11 @@ def test_an_engine_that_ends_by_itself_ends_local_with_its_exit_code(llama_serve
 
 
 def test_a_signal_is_passed_on_and_nothing_is_left_running(llama_server_binary: Path) -> None:
-    with Local([llama_server_binary, *BASE_FLAGS, *draft_flags(4)]) as local:
+    with loop([llama_server_binary, *BASE_FLAGS, *draft_flags(4)]) as local:
         time.sleep(1)
         local.process.send_signal(signal.SIGINT)
         assert local.process.wait(15) == 0  # what llama-server answers to SIGINT when idle
-        assert not _healthy(local.url)
+        assert not healthy(local.url)
 
 
 def test_a_configuration_that_does_not_start_is_taken_back_and_not_tried_again(
@@ -154,7 +86,7 @@ def test_a_configuration_that_does_not_start_is_taken_back_and_not_tried_again(
         f'exec "{llama_server_binary}" "$@"\n'
     )
     broken.chmod(0o755)
-    with Local([broken, *BASE_FLAGS, *draft_flags(4)]) as local, Traffic(local.url, 1.0, seconds=120):
+    with loop([broken, *BASE_FLAGS, *draft_flags(4)]) as local, Traffic(local.url, 1.0, seconds=120):
         local.wait_for_level("ngram", 80)
     assert local.changes[0] == ("StepDown", "k4", "k3")
     assert any("k3 failed" in line and "exit code 7" in line for line in local.lines)
