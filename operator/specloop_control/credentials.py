@@ -25,13 +25,18 @@ class BasicAuth:
         return username, secret(self.password_file, "password")
 
 
+def is_plain(text: str) -> bool:
+    """Whether a text can go into a header: one line of plain letters, and not empty."""
+    return text.isascii() and text.isprintable() and bool(text)
+
+
 def secret(file: Path, what: str) -> str:
     """The secret in a file, without the space around it; raises CredentialError."""
     try:
         found = file.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise CredentialError(f"cannot read the {what} in {file}: {error}") from error
-    if not found.isascii() or not found.isprintable() or not found:
+    if not is_plain(found):
         raise CredentialError(f"the {what} in {file} is not one line of plain letters")
     return found
 

@@ -16,9 +16,10 @@ import httpx
 from pydantic import BaseModel, Field, ValidationError
 
 from specloop_engine.speculation import BatchTable
+from specloop_policy.ladder import Level
 from specloop_vllm.control import PATH
 from specloop_vllm.exchange import wanted_json
-from specloop_vllm.tables import constant
+from specloop_vllm.tables import MOST_REQUESTS, constant
 
 AT_ONCE = 64
 """Pods that are asked at a time: as many connections as a scrape has."""
@@ -95,6 +96,16 @@ class Shown(BaseModel):
     def tokens(self) -> int | None:
         """The largest K in force."""
         return max((tokens for _, _, tokens in self.applied.table), default=None) if self.applied is not None else None
+
+
+def level_table(level: Level) -> BatchTable:
+    """What pods are asked for at a level: 0 drafts stand for one without a drafter."""
+    return level.table(MOST_REQUESTS)
+
+
+def started_table(level: Level | None, table: BatchTable) -> BatchTable:
+    """What pods started at a level with this table are to have: just that, unless the level has K by batch."""
+    return level_table(level) if level is not None and level.by_batch else table
 
 
 def standing(shown: Shown, wanted: BatchTable) -> PodStanding | None:

@@ -16,13 +16,12 @@ import httpx
 
 import specloop_vllm
 from specloop_control.credentials import CredentialError, secret
-from specloop_control.live import LiveControl
+from specloop_control.live import LiveControl, level_table, started_table
 from specloop_engine.command_line import CommandLine
 from specloop_engine.speculation import StartupProfile
 from specloop_policy.ladder import Level
 from specloop_vllm.control import TOKEN_FILE
 from specloop_vllm.exchange import FOLDER
-from specloop_vllm.tables import MOST_REQUESTS
 
 PACKAGE = specloop_vllm.__name__
 
@@ -73,8 +72,7 @@ class LocalLive:
             headers = {"Authorization": f"Bearer {secret(self._token_file, 'token')}"}
         except CredentialError as error:
             return str(error)
-        control, table = LiveControl(self._client, headers), level.table(MOST_REQUESTS)
-        if level == started and not level.by_batch:
-            table = profile.table
+        control = LiveControl(self._client, headers)
+        table = started_table(level, profile.table) if level == started else level_table(level)
         found = (await control.bring({"engine": url}, table))["engine"]
         return None if found.in_line else found.reason

@@ -13,11 +13,12 @@ from typing import Protocol
 
 import httpx
 
-from specloop_control.live import LiveControl, PodStanding, Standing
+from specloop_control.credentials import is_plain
+from specloop_control.live import LiveControl, PodStanding, Standing, level_table
 from specloop_engine.speculation import BatchTable, startup_profile
 from specloop_operator.cluster import ApiError, Forbidden, NotThere
-from specloop_operator.live_asks import as_started, asked_level, asks_now, held_at, live_table
-from specloop_operator.pods import Pod
+from specloop_operator.live_asks import as_started, asked_level, asks_now, held_at, holds_now
+from specloop_operator.pods import Pod, host
 from specloop_operator.remembered import Remembered
 from specloop_operator.sight import Live, Sight, enforces
 from specloop_policy.decision import FailedChange
@@ -47,7 +48,7 @@ class LiveActuator:
     async def round(self, sight: Sight, remembered: Remembered, now: float) -> Sight:
         """Bring pods to what is remembered, where that may be asked for; the sight with what came of it."""
         if not _is_wanted(sight):
-            holds = _holds(sight, remembered)
+            holds = asks_now(sight, remembered) is not None or holds_now(sight, remembered) is not None
             return _with_live(sight, remembered, "the policy asks for none any more") if holds else sight
         problem, passing = _problem(sight), False
         if not problem:
@@ -80,7 +81,7 @@ class LiveActuator:
             token = data[ref.key].decode().strip()
         except (KeyError, UnicodeDecodeError):
             token = ""
-        if not token.isascii() or not token.isprintable() or not token:
+        if not is_plain(token):
             raise TokenError(f"key {ref.key} of Secret {ref.name} is not one line of plain letters")
         self._tokens[place] = now, token
         return token
@@ -118,13 +119,6 @@ def _token_of(sight: Sight) -> SecretKeyRef | None:
     return None if sight.spec.live is None else sight.spec.live.token_secret_ref
 
 
-def _holds(sight: Sight, remembered: Remembered) -> bool:
-    """Whether pods of the present template are held at something else than it says."""
-    if asks_now(sight, remembered) is not None:
-        return True
-    return remembered.live is not None and remembered.live.setting == sight.binding.setting
-
-
 async def _asked(sight: Sight, remembered: Remembered, control: LiveControl) -> Sight:
     """One round over the pods that serve, each to its own table."""
     wanted = {pod.name: table for pod in sight.pods if (table := _wanted(sight, remembered, pod)) is not None}
@@ -142,7 +136,7 @@ def _wanted(sight: Sight, remembered: Remembered, pod: Pod) -> BatchTable | None
     rollout = asks_now(sight, remembered)
     level = sight.policy.ladder.find(rollout.level) if rollout is not None else None
     if level is not None and asked_level(pod, rollout):
-        return live_table(level)
+        return level_table(level)
     if remembered.live is not None and pod.setting == remembered.live.setting:
         return remembered.live.table
     return as_started(sight) if pod.setting == sight.binding.setting else None
@@ -150,7 +144,7 @@ def _wanted(sight: Sight, remembered: Remembered, pod: Pod) -> BatchTable | None
 
 def _url(pod: Pod) -> str:
     assert pod.ip is not None  # else it is not asked
-    return f"http://{f'[{pod.ip}]' if ':' in pod.ip else pod.ip}:{pod.port}"
+    return f"http://{host(pod.ip)}:{pod.port}"
 
 
 def _standing(sight: Sight, pod: Pod, found: PodStanding | None, wanted: Mapping[str, BatchTable]) -> Pod:
@@ -170,7 +164,7 @@ def _in_force(sight: Sight, found: PodStanding, wanted: BatchTable) -> Level | N
     if found.standing is Standing.APPLIED and wanted == as_started(sight):
         return sight.template_level
     reached = [level for level in sight.policy.ladder.levels if profile.reaches(level)]
-    exact = [level for level in reached if found.standing is Standing.APPLIED and live_table(level) == wanted]
+    exact = [level for level in reached if found.standing is Standing.APPLIED and level_table(level) == wanted]
     return next((level for level in (*exact, *reached) if level.tokens == found.tokens), None)
 
 
@@ -190,11 +184,11 @@ def _with_live(sight: Sight, remembered: Remembered, problem: str, *, passing: b
     profile, ladder = startup_profile(sight.binding.line.speculation), sight.policy.ladder
     known = profile is not None and (not problem or passing)
     reach = [one.name for one in ladder.levels if known and profile is not None and profile.reaches(one)]
-    rollout, hold = asks_now(sight, remembered), remembered.live
+    rollout, hold = asks_now(sight, remembered), holds_now(sight, remembered)
     holds, level = False, None
     if rollout is not None:
         holds, level = True, ladder.find(rollout.level)
-    elif hold is not None and hold.setting == sight.binding.setting:
+    elif hold is not None:
         holds, level = True, held_at(sight, hold)
     seen = replace(sight, live=Live(problem, frozenset(reach), holds, level))
     refused = [] if remembered.rollout is not None else _out_of_reach(seen)

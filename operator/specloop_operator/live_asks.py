@@ -2,7 +2,7 @@
 
 import math
 
-from specloop_control.live import Standing
+from specloop_control.live import Standing, level_table, started_table
 from specloop_engine.speculation import BatchTable, startup_profile
 from specloop_operator.pods import Pod
 from specloop_operator.remembered import LiveHold, Remembered
@@ -11,7 +11,6 @@ from specloop_policy.canary import Phase, PodView, Rollout, View
 from specloop_policy.decision import Inputs
 from specloop_policy.ladder import Level
 from specloop_policy.probes import next_probe_in
-from specloop_vllm.tables import MOST_REQUESTS
 
 BRAKED_SHARE = 0.04
 """Share of time that K = 0 costs against no drafter: 4 to 11 % in one report, 15 to 18 % in another (vLLM issue 53420);
@@ -21,20 +20,15 @@ ANSWERING = frozenset({Standing.APPLIED, Standing.PENDING, Standing.CLAMPED, Sta
 """Standings of pods that can be asked, and answered."""
 
 
-def live_table(level: Level) -> BatchTable:
-    """What pods are asked for at a level: 0 drafts stand for one without a drafter."""
-    return level.table(MOST_REQUESTS)
-
-
 def as_started(sight: Sight) -> BatchTable | None:
     """What pods of the present template have where nothing is asked over it; None where they have no table.
 
     That is the table that they were started with, unless the level has K by batch.
     """
-    level, speculation = sight.template_level, sight.binding.line.speculation
+    speculation = sight.binding.line.speculation
     if speculation is None or not speculation.table:
         return None
-    return live_table(level) if level is not None and level.by_batch else speculation.table
+    return started_table(sight.template_level, speculation.table)
 
 
 def held_at(sight: Sight, hold: LiveHold) -> Level | None:
@@ -43,7 +37,13 @@ def held_at(sight: Sight, hold: LiveHold) -> Level | None:
     if profile is None:
         return None
     reached = (level for level in sight.policy.ladder.levels if profile.reaches(level))
-    return next((level for level in reached if live_table(level) == hold.table), None)
+    return next((level for level in reached if level_table(level) == hold.table), None)
+
+
+def holds_now(sight: Sight, remembered: Remembered) -> LiveHold | None:
+    """What pods of the present template are held at over what it says."""
+    hold = remembered.live
+    return hold if hold is not None and hold.setting == sight.binding.setting else None
 
 
 def asks_now(sight: Sight, remembered: Remembered) -> Rollout | None:
@@ -93,7 +93,7 @@ def hold_of(sight: Sight, level: Level) -> LiveHold | None:
     template = sight.template_level
     if template is not None and template.name == level.name:
         return None
-    return LiveHold(live_table(level), sight.binding.setting)
+    return LiveHold(level_table(level), sight.binding.setting)
 
 
 def braked(sight: Sight) -> bool:
@@ -109,7 +109,7 @@ def shed_due(
     Off is expected to last until somebody's wish ends, else until another level may be tried.  It costs a restart to
     go and one to come back; what it saves is the share of time that a drafter takes which is asked for nothing.
     """
-    if not braked(sight) or restart_seconds is None:
+    if restart_seconds is None:
         return None
     override, state = inputs.override, remembered.state
     if state.forced is None:

@@ -59,6 +59,11 @@ class Pod:
         return self.setting == rollout.setting
 
 
+def host(ip: str) -> str:
+    """An address as a URL has it."""
+    return f"[{ip}]" if ":" in ip else ip
+
+
 def port_of(pod: Body, binding: Binding) -> int:
     """Where the engine listens: as its command says, else the container's first port, else the engine's own."""
     flag = binding.line.flag("--port")

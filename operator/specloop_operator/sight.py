@@ -84,6 +84,11 @@ class Sight:
         return self.live.level if self.live is not None and self.live.holds else self.template_level
 
     @property
+    def live_levels(self) -> frozenset[str]:
+        """Levels that are reached in running pods."""
+        return frozenset() if self.live is None else self.live.reach
+
+    @property
     def template_level(self) -> Level | None:
         """The level that the pod template asks for."""
         return _level_of(self.binding, self.policy.ladder, self.spec)

@@ -23,6 +23,7 @@ from specloop_control.scrape import fetch_page
 from specloop_engine.page import PageError
 from specloop_engine.reader import read_sample
 from specloop_engine.sample import Sample
+from specloop_operator.pods import host
 from specloop_operator.settings import OperatorSettings
 from specloop_operator.source_settings import PodsSettings, PrometheusSourceSettings
 
@@ -116,8 +117,7 @@ class PodSource:
         return bearer(None if self._settings.token_file is None else Path(self._settings.token_file))
 
     def _url(self, ip: str, port: int) -> str:
-        host = f"[{ip}]" if ":" in ip else ip
-        return f"{self._settings.scheme}://{host}:{self._settings.port or port}{self._settings.path}"
+        return f"{self._settings.scheme}://{host(ip)}:{self._settings.port or port}{self._settings.path}"
 
     async def _scrape(self, url: str, now: float, headers: Mapping[str, str], seconds: float) -> Sample | str:
         """What a pod says, or why it says nothing."""

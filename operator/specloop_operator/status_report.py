@@ -225,7 +225,7 @@ def _recommendation(sight: Sight, turn: Turn, before: SpecPolicyStatus) -> Recom
     decision = turn.decision
     if decision is None or decision.level is None:
         return before.recommendation
-    live = sight.live is not None and decision.level in sight.live.reach
+    live = decision.level in sight.live_levels
     restart = None if not decision.changes_level else 0.0 if live else restart_seconds(sight)
     gain = decision.gain_percent
     return Recommendation(

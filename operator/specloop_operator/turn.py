@@ -140,7 +140,7 @@ def _decide(sight: Sight, remembered: Remembered, measured: Measured, now: float
         refusal = next((one.reason for one in sight.refused if one.level == decision.level), "it cannot be written")
         words = f"{decision.level}: {refusal}"
         return replace(turn, remembered=remembered, blocked=(ConditionReason.UNSUPPORTED_COMMAND, words))
-    if sight.live is not None and sight.live.problem and decision.level in sight.live.reach:
+    if sight.live is not None and sight.live.problem and decision.level in sight.live_levels:
         words = f"{decision.level} can be reached without a restart once pods can be asked: {sight.live.problem}"
         return replace(turn, remembered=remembered, blocked=(ConditionReason.WAITING, words))
     retreat = failed is not None and decision.level == failed.back_to
@@ -160,7 +160,7 @@ def _decide(sight: Sight, remembered: Remembered, measured: Measured, now: float
 
 def _begin(sight: Sight, running: Level, to: Level, kind: Kind, now: float) -> Rollout:
     """A roll-out by live control where that reaches the level, else by a restart; to brake live is done at once."""
-    live = sight.live is not None and to.name in sight.live.reach
+    live = to.name in sight.live_levels
     setting = sight.binding.setting if live else sight.binding.setting_at(to)
     at_once = live and not to.speculates
     key, rest = sight.keys[to.name], sight.rest
@@ -171,11 +171,13 @@ def _begin(sight: Sight, running: Level, to: Level, kind: Kind, now: float) -> R
 def _shed(sight: Sight, turn: Turn, measured: Measured, now: float) -> Turn:
     """Make the pods anew without the drafter, where speculation is off live for longer than that costs."""
     remembered, to, back_to = turn.remembered, sight.policy.ladder.levels[-1], sight.template_level
-    due = shed_due(sight, remembered, _inputs(sight, now), restart_seconds(sight), now)
-    if due is None or back_to is None or not braked(sight) or remembered.watch is not None:
+    if not braked(sight) or back_to is None or remembered.watch is not None:
         return turn
     key = sight.keys.get(to.name)
     if key is None or key == remembered.shed_failed or sight.spec.rollout.actuator is ActuatorType.LIVE:
+        return turn
+    due = shed_due(sight, remembered, _inputs(sight, now), restart_seconds(sight), now)
+    if due is None:
         return turn
     rollout = begin(to.name, back_to.name, Kind.SHED, key, sight.rest, now, sight.binding.setting_at(to))
     begun = _go_on(sight, replace(remembered, rollout=rollout, canary_pods=None), measured, now, "")
@@ -261,7 +263,7 @@ def _inputs(sight: Sight, now: float, failed: FailedChange | None = None) -> Inp
         scheduled=scheduled_level(sight.spec.schedules, now) if sight.spec.schedules else None,
         failed=failed,
         keys=tuple(sight.keys.items()),
-        live=sight.live.reach if sight.live is not None else frozenset(),
+        live=sight.live_levels,
     )
 
 

@@ -8,7 +8,7 @@ from specloop_cli.inject_additions import Options, Plan, Run
 from specloop_cli.inject_engine import EngineContainer, Object, mappings
 from specloop_cli.inject_yaml import Path, Refusal
 from specloop_engine.command_line import read, write_config
-from specloop_engine.configuration import TABLE, Config, speculation_of
+from specloop_engine.configuration import LAST_REQUESTS, TABLE, Config, speculation_of
 from specloop_engine.flags import Form
 from specloop_engine.json_object import dumps
 from specloop_engine.known_failures import start_of
@@ -19,8 +19,6 @@ from specloop_policy.engine import Engine
 SETTING = "specloop.dev/speculative-config"
 VARIABLE = "SPECULATIVE_CONFIG"
 CONFIG_RELEASES = Releases(since=(0, 8, 2))
-LARGEST_BATCH = 1024
-"""vLLM's largest default of --max-num-seqs.  A table goes on beyond its last range, so any end is right."""
 HERE = "SPECLOOP-SETTING"
 """Stands for the variable's name while a command is edited: of letters that no shell changes."""
 
@@ -30,7 +28,7 @@ def write_command(made: Plan, engine: EngineContainer, options: Options, flags: 
     line = engine.line
     config = line.config
     if live and config is not None and line.speculation is not None and not line.speculation.table:
-        requests = start_of(line).sequences or LARGEST_BATCH
+        requests = start_of(line).sequences or LAST_REQUESTS
         config = {**config, TABLE: [[1, requests, line.speculation.tokens]]}
         made.speculation = speculation_of(config, Engine.VLLM)
     set_lists: tuple[Sequence[str], Sequence[str]] = line.source.command, line.source.args

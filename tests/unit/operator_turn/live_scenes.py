@@ -1,7 +1,6 @@
 """A scene whose pods were started with the plugin: each answers what is wanted of it, and what is in force."""
 
 import asyncio
-import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -77,7 +76,7 @@ class Secrets:
         """As the API server."""
         if name not in self.data:
             raise NotThere(f"reading Secret {namespace}/{name}: HTTP 404")
-        return {key: base64.b64decode(base64.b64encode(value.encode())) for key, value in self.data[name].items()}
+        return {key: value.encode() for key, value in self.data[name].items()}
 
 
 class LiveScene(Scene):
