@@ -47,7 +47,8 @@ def drafted(local: Local) -> tuple[float, float]:
 
 
 def test_k_goes_down_live_and_the_drafter_goes_and_comes_back_by_restarts(tmp_path: Path) -> None:
-    """Above temperature 0 this build accepts nothing, which is a fault of its sampler and no matter of traffic."""
+    """Above temperature 0 this build accepts next to nothing, from 0 to 8 %, so what leads away from the drafter is its
+    acceptance, or the traffic's temperature where that is sure first."""
     line = command(vllm_python(), 0, [*PLUGIN, *drafts(5, [[1, 32, 5]])])
     place = line.index("--port")
     own = [*line[:place], *line[place + 2 :]]
@@ -67,7 +68,6 @@ def test_k_goes_down_live_and_the_drafter_goes_and_comes_back_by_restarts(tmp_pa
         traffic.wait_for(4)
         drafts_made, tokens = (later - earlier for earlier, later in zip(before, drafted(local), strict=True))
         assert tokens == 3.0 * drafts_made > 0.0
-        local.wait_until(lambda: said(local, "SamplerMode: "), 60, "the fault")
         local.wait_for_level("ngram", 120)
         traffic.temperature = 0.0
         with Completions(local.url, 0.0, prompt=story, clients=8, seconds=200, tokens=60):
@@ -79,4 +79,3 @@ def test_k_goes_down_live_and_the_drafter_goes_and_comes_back_by_restarts(tmp_pa
         ("k3", "ngram"),
         ("ngram", "disabled"),
     ]
-    assert not any("rule hot-traffic" in line for line in local.lines)
