@@ -18,9 +18,15 @@ SCRAPE_SECONDS = 5.0
 PAGE_BYTES = 16 * 1024 * 1024
 """A larger page is none of an engine's: theirs are below 100 kB."""
 
+AS_IT_IS: Mapping[str, str] = {"Accept-Encoding": "identity"}
+"""A pod may not compress what it sends: 600 MB of the same byte take 1 kB once packed twice, and a client that unpacks
+has them in memory before it can count them."""
 
 INCARNATION_HEADER = "Process-Start-Time-Unix"
 """llama-server's page has no start time, but this header; its value is no date, only another one after a restart."""
+
+INCARNATION_CHARACTERS = 64
+"""So much of it is kept with every sample; llama-server's has about ten digits."""
 
 
 async def fetch_page(
@@ -35,21 +41,31 @@ async def fetch_page(
     """The page at `url`, read within `seconds` in all, and what its header says of the process.
 
     `server_name` is the name that the certificate must have, where that is not the URL's.  Raises httpx.HTTPError on a
-    failure, a status other than success, or a page that takes longer or is above the limit.
+    failure, a status other than success, or a page that takes longer or is above the limit.  A page that comes
+    compressed all the same stays so.
     """
     try:
         extensions = {} if server_name is None else {"sni_hostname": server_name}
-        request = client.stream("GET", url, timeout=seconds, headers=headers, extensions=extensions)
+        request = client.stream(
+            "GET", url, timeout=seconds, headers={**AS_IT_IS, **(headers or {})}, extensions=extensions
+        )
         async with asyncio.timeout(seconds), request as response:
             response.raise_for_status()
-            body = bytearray()
-            async for chunk in response.aiter_bytes():
-                body += chunk
-                if len(body) > max_bytes:
-                    raise httpx.TransportError(f"the page at {url} is above {max_bytes} bytes")
+            body = await read_within(response, max_bytes)
     except TimeoutError as error:
         raise httpx.ReadTimeout(f"the page at {url} took more than {seconds:g} s") from error
-    return bytes(body), response.headers.get(INCARNATION_HEADER)
+    incarnation = response.headers.get(INCARNATION_HEADER)
+    return body, None if incarnation is None else incarnation[:INCARNATION_CHARACTERS]
+
+
+async def read_within(response: httpx.Response, max_bytes: int) -> bytes:
+    """The body as it comes; raises httpx.TransportError where it is longer."""
+    body = bytearray()
+    async for chunk in response.aiter_raw():
+        body += chunk
+        if len(body) > max_bytes:
+            raise httpx.TransportError(f"the answer of {response.url} is above {max_bytes} bytes")
+    return bytes(body)
 
 
 async def fetch_sample(

@@ -4,17 +4,19 @@ ApiError        a request that failed; `retry`: the next tick may succeed
     Conflict    somebody else wrote in between: look again
     Forbidden   the role does not allow it
     NotThere    the object is gone
+    NotLeading  another operator leads now, and this one writes nothing any more
 """
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, Protocol
 
 import aiohttp
 from kubernetes.aio.client import ApiClient, AppsV1Api, CoreV1Api, CustomObjectsApi
 from kubernetes.aio.client.exceptions import ApiException
 
+from specloop_operator.store import POLICIES
 from specloop_operator.workload import MANAGER, Target
 from specloop_policy.model import GROUP, VERSION
 
@@ -49,6 +51,16 @@ class NotThere(ApiError):
     retry = False
 
 
+class NotLeading(ApiError):
+    """Another operator leads; this process ends soon."""
+
+    retry = False
+
+
+def _always() -> bool:
+    return True
+
+
 class Cluster(Protocol):
     """What a tick asks of the API server."""
 
@@ -64,12 +76,20 @@ class Cluster(Protocol):
     async def write_status(self, policy: Body, status: Body) -> Body:
         """Replace a policy's status if it is still as it was read; raises ApiError.  The policy afterwards."""
 
+    async def policy(self, namespace: str, name: str) -> Body:
+        """A policy as it is now; raises ApiError."""
+
 
 class KubernetesCluster:
-    """The real one, through the asynchronous client."""
+    """The real one, through the asynchronous client.
 
-    def __init__(self, client: ApiClient) -> None:
+    `leads` is asked right before every write, so that a process that was stopped in between sends nothing once it goes
+    on.  What it had sent before carries the resourceVersion that it read, and so does what the new leader wrote.
+    """
+
+    def __init__(self, client: ApiClient, leads: Callable[[], bool] = _always) -> None:
         self._client = client
+        self._leads = leads
         self._apps = AppsV1Api(client)
         self._core = CoreV1Api(client)
         self._custom = CustomObjectsApi(client)
@@ -83,6 +103,7 @@ class KubernetesCluster:
         }
         patch = patches[kind]
         what = f"applying to {kind} {target.namespace}/{target.name}"
+        self._fenced(what)
         answer = await _asked(
             what,
             patch(
@@ -121,6 +142,7 @@ class KubernetesCluster:
     async def delete_pod(self, namespace: str, name: str) -> None:
         """Delete it, with its own grace period."""
         what = f"deleting pod {namespace}/{name}"
+        self._fenced(what)
         answer = await _asked(
             what,
             self._core.delete_namespaced_pod_without_preload_content(name, namespace, _request_timeout=TIMEOUT_SECONDS),
@@ -134,10 +156,22 @@ class KubernetesCluster:
         body = await _body(what, await _asked(what, read(name, namespace, _request_timeout=TIMEOUT_SECONDS)))
         return {key: base64.b64decode(value) for key, value in (body.get("data") or {}).items()}
 
+    async def policy(self, namespace: str, name: str) -> Body:
+        """Read it."""
+        what = f"reading SpecPolicy {namespace}/{name}"
+        read = self._custom.get_namespaced_custom_object_without_preload_content
+        asking = read(GROUP, VERSION, namespace, POLICIES, name, _request_timeout=TIMEOUT_SECONDS)
+        return await _body(what, await _asked(what, asking))
+
+    def _fenced(self, what: str) -> None:
+        if not self._leads():
+            raise NotLeading(f"{what}: not sent, for another operator leads now")
+
     async def write_status(self, policy: Body, status: Body) -> Body:
         """Merge it into the subresource; what is not in it any more is said to be null."""
         metadata = policy["metadata"]
         what = f"writing the status of SpecPolicy {metadata['namespace']}/{metadata['name']}"
+        self._fenced(what)
         patch = {
             "metadata": {"resourceVersion": metadata["resourceVersion"]},
             "status": merged(policy.get("status") or {}, status),
@@ -148,7 +182,7 @@ class KubernetesCluster:
                 GROUP,
                 VERSION,
                 metadata["namespace"],
-                "specpolicies",
+                POLICIES,
                 metadata["name"],
                 patch,
                 field_manager=MANAGER,

@@ -103,6 +103,7 @@ class ConditionReason(StrEnum):
     OUT_OF_LINE = ("OutOfLine", _T.LIVE_CONTROL, "False", "Some pods are not as asked, and are asked again.")
     IN_LINE = ("InLine", _T.LIVE_CONTROL, "True", "All pods that serve are as asked, or will be with a request.")
     BY_ANNOTATION = ("ByAnnotation", _T.SUSPENDED, "True", "The annotation specloop.dev/suspend is true.")
+    BY_ALERT = ("ByAlert", _T.SUSPENDED, "True", "An alert that the policy binds to Suspend fires.")
     # fmt: on
 
 

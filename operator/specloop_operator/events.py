@@ -20,6 +20,7 @@ class Action(StrEnum):
     READ_POLICY = "ReadPolicy"
     SUSPEND = "Suspend"
     OVERRIDE = "Override"
+    HEAR_ALERT = "HearAlert"
     CLAIM_TARGET = "ClaimTarget"
     READ_TARGET = "ReadTarget"
     COMPARE_TARGET = "CompareTarget"
@@ -79,6 +80,15 @@ class Reason(StrEnum):
     OVERRIDE_EXPIRED = (
         "OverrideExpired", _NORMAL, Action.OVERRIDE, On.POLICY,
         "The override is over or was taken back; rules decide again.",
+    )
+    ALERT_RECEIVED = (
+        "AlertReceived", _NORMAL, Action.HEAR_ALERT, On.POLICY,
+        "An alert that the policy asks for fires; what it asks for is decided at the next tick.",
+    )
+    ALERT_RESOLVED = ("AlertResolved", _NORMAL, Action.HEAR_ALERT, On.POLICY, "The alert is over.")
+    ALERT_EXPIRED = (
+        "AlertExpired", _NORMAL, Action.HEAR_ALERT, On.POLICY,
+        "Nothing was heard of the alert for the binding's expireSeconds: it counts no more.",
     )
     CONFLICTED = (
         "Conflicted", _WARNING, Action.CLAIM_TARGET, On.POLICY,

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from specloop_policy.alerts import AlertNews
 from specloop_policy.canary import Ending
 from specloop_policy.decision import ActionName
 from specloop_policy.observation import Outcome
@@ -92,6 +93,28 @@ SOURCE_QUERIES = Family(
     "Queries to metric sources, scrapes of pods included, by result: answered, failed.",
 )
 SOURCE_UP = Family(Gauge, "specloop_source_up", ("source",), "1 when the metric source gave an answer last, else 0.")
+ROLLOUT_STARTED = Family(
+    Gauge,
+    "specloop_rollout_started_timestamp_seconds",
+    POLICY,
+    "When the roll-out under way began, in seconds since the epoch; absent when none is.",
+)
+TARGET = Family(
+    Gauge,
+    "specloop_target_info",
+    (*POLICY, "kind", "name"),
+    "1 for the workload that a policy governs, so that its pods' metrics can be joined with the policy's.",
+)
+LEADER = Family(Gauge, "specloop_leader", (), "1 where this operator is the one that acts, else 0.")
+ALERTS = Family(
+    Counter,
+    "specloop_alerts_total",
+    ("outcome",),
+    f"Alerts by what they were to the policies: {', '.join(AlertNews)}; once for each policy that asks for them.",
+)
+WEBHOOK_REQUESTS = Family(
+    Counter, "specloop_webhook_requests_total", ("code",), "Messages to the webhook, by the HTTP status of the answer."
+)
 API_REQUESTS = Family(
     Counter,
     "specloop_api_requests_total",
@@ -114,6 +137,11 @@ FAMILIES: tuple[Family[Any], ...] = (
     TICKS,
     SOURCE_QUERIES,
     SOURCE_UP,
+    ROLLOUT_STARTED,
+    TARGET,
+    LEADER,
+    ALERTS,
+    WEBHOOK_REQUESTS,
     API_REQUESTS,
     BUILD,
 )

@@ -21,6 +21,7 @@ from specloop_operator.store import POLICIES, Name, Store
 from specloop_operator.telling import Telling
 from specloop_operator.turn import Turn, new_generation, take_turn
 from specloop_operator.workload import Target
+from specloop_policy.alerts import in_force
 from specloop_policy.canary import Kind, Phase, Rollout, Step
 from specloop_policy.evidence import Evidence, gather
 from specloop_policy.ladder import Ladder
@@ -84,7 +85,8 @@ class Governor:
         except Blind as blind:
             await self._report_blind(body, status, blind, remembered, now)
             return
-        sight = await self._world.live.round(sight, remembered, now)
+        alerts = in_force(status.alerts, sight.spec.alerts, now)
+        sight = await self._world.live.round(replace(sight, alerts=alerts) if alerts else sight, remembered, now)
         collected = await self._measure(sight, remembered, now)
         turn = self._turn(sight, remembered, now)
         await self._tell(body, status, sight, turn, collected, now)
@@ -144,6 +146,7 @@ class Governor:
         telling = self._world.telling
         telling.windows(body, windows)
         await telling.conditions(body, before, status, now)
+        await telling.expired(body, before, status, now)
         await telling.turn(body, sight, turn, status, now)
 
     async def _report_blind(
@@ -158,6 +161,7 @@ class Governor:
         self._remembered = remembered
         self._world.slots.note(self.name, under_way=False)
         await self._world.telling.conditions(body, before, status, now)
+        await self._world.telling.expired(body, before, status, now)
         if rollout is not None and rollout.kind is not Kind.RETREAT:
             await give_up(body, rollout, self._world, blind.message)
 

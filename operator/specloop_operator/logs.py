@@ -1,10 +1,13 @@
 """The operator's log: one line for each thing said, as JSON or as text, on standard error.
 
-Three rules hold for every line, kopf's included.  A line about an object is written once, until what it says changes,
+Four rules hold for every line, kopf's included.  A line about an object is written once, until what it says changes,
 its figures apart, or an hour has passed; the next one then tells how many like it were left out.  What looks like a
-credential is blanked.  Libraries that report every request and every job are heard from WARNING up.
+credential is blanked.  Characters that do not print are written as escapes, and a line that goes on is indented:
+nobody's words can steer a terminal, or pass for another line.  Libraries that report every request and every job are
+heard from WARNING up.
 """
 
+import json
 import logging
 import re
 import sys
@@ -32,8 +35,11 @@ CREDENTIALS = (
     re.compile(r"(?<=://)[^\s/@\"']+(?=@)"),  # in a URL
     re.compile(r"(?i)(?<=authorization)(\W{1,8})(?:(?:bearer|basic)\s+)?[\w.~+/=-]+"),
     re.compile(r"(?i)(?<=bearer )[\w.~+/=-]{20,}"),
-    re.compile(r"\beyJ[\w-]{8,}\.[\w-]+\.[\w-]+"),  # a JSON web token, as service accounts have
+    re.compile(r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]++\.[\w-]++"),  # a JSON web token, as service accounts have
 )
+
+GOES_ON = "\n  "
+"""How a line of text goes on: no line of ours begins with a blank."""
 
 
 def configure_logging(log_format: Literal["json", "text"], level: str, stream: TextIO = sys.stderr) -> None:
@@ -94,7 +100,7 @@ def _gist_of(record: logging.LogRecord) -> str:
 
 
 class _Discreet(logging.Formatter):
-    """Another formatter's lines, with credentials blanked."""
+    """Another formatter's lines, with credentials blanked and nothing in them that does not print."""
 
     def __init__(self, inner: logging.Formatter) -> None:
         super().__init__()
@@ -102,10 +108,17 @@ class _Discreet(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        line = self._inner.format(record)
+        line = GOES_ON.join(map(_printable, self._inner.format(record).split("\n")))
         for credential in CREDENTIALS:
             line = credential.sub(lambda found: (found.group(1) if found.lastindex else "") + BLANK, line)
         return line
+
+
+def _printable(line: str) -> str:
+    """The line with what does not print as escapes that stand in JSON as well: there they are inside a string."""
+    if line.isprintable():
+        return line
+    return "".join([letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in line])
 
 
 def _json() -> logging.Formatter:

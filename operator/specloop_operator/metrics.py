@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, disable_creat
 
 from specloop_operator import families
 from specloop_operator.families import TickResult
+from specloop_policy.alerts import AlertNews
 from specloop_policy.canary import Ending
 from specloop_policy.decision import ActionName
 from specloop_policy.observation import Outcome
@@ -36,10 +37,18 @@ class Metrics:
         self._source_queries = families.SOURCE_QUERIES.made(self.registry)
         self._source_up = families.SOURCE_UP.made(self.registry)
         self._api_requests = families.API_REQUESTS.made(self.registry)
+        self._rollout_started = families.ROLLOUT_STARTED.made(self.registry)
+        self._target = families.TARGET.made(self.registry)
+        self._leader = families.LEADER.made(self.registry)
+        self._alerts = families.ALERTS.made(self.registry)
+        self._webhook_requests = families.WEBHOOK_REQUESTS.made(self.registry)
         self._levels: dict[tuple[str, str, str], str] = {}
+        self._targets: dict[tuple[str, str], tuple[str, str]] = {}
         families.BUILD.made(self.registry).labels(version, platform.python_version()).set(1)
         for result in TickResult:
             self._ticks.labels(result)
+        for news in AlertNews:
+            self._alerts.labels(news)
 
     def introduce(self, namespace: str, policy: str) -> None:
         """Begin a policy's counters at 0: PromQL's `increase` does not see a series that begins at 1."""
@@ -54,11 +63,12 @@ class Metrics:
     def forget(self, namespace: str, policy: str) -> None:
         """Drop every series of a policy that is gone."""
         counted = (self._decisions, self._outcomes, self._rollouts, self._watch_failures)
-        shown = (self._level, self._acceptance, self._condition)
+        shown = (self._level, self._acceptance, self._condition, self._rollout_started, self._target)
         for family in (*counted, *shown):
             family.remove_by_labels({"namespace": namespace, "policy": policy})
         for kind in LEVEL_KINDS:
             self._levels.pop((namespace, policy, kind), None)
+        self._targets.pop((namespace, policy), None)
 
     def decided(self, namespace: str, policy: str, action: ActionName) -> None:
         """Count a decision."""
@@ -92,6 +102,35 @@ class Metrics:
     def condition(self, namespace: str, policy: str, type_: str, status: ConditionStatus) -> None:
         """Show a condition of the policy."""
         self._condition.labels(namespace, policy, type_).set(CONDITION_VALUES[status])
+
+    def target(self, namespace: str, policy: str, kind: str, name: str) -> None:
+        """Show which workload a policy governs."""
+        shown = self._targets.get((namespace, policy))
+        if shown == (kind, name):
+            return
+        if shown is not None:
+            self._target.remove(namespace, policy, *shown)
+        self._targets[namespace, policy] = kind, name
+        self._target.labels(namespace, policy, kind, name).set(1)
+
+    def rollout(self, namespace: str, policy: str, started_at: float | None) -> None:
+        """Show since when a roll-out is under way, seconds since the epoch; None when none is."""
+        if started_at is None:
+            self._rollout_started.remove(namespace, policy)
+        else:
+            self._rollout_started.labels(namespace, policy).set(started_at)
+
+    def leads(self, *, leads: bool) -> None:
+        """Show whether this operator is the one that acts."""
+        self._leader.set(1 if leads else 0)
+
+    def alert(self, news: AlertNews) -> None:
+        """Count what an alert was to a policy."""
+        self._alerts.labels(news).inc()
+
+    def answered(self, code: int) -> None:
+        """Count a message to the webhook."""
+        self._webhook_requests.labels(str(code)).inc()
 
     def rolled_out(self, namespace: str, policy: str, result: Ending) -> None:
         """Count a roll-out that ended."""

@@ -1,113 +1,172 @@
-"""The whole operator put together: watches, ticks, sources, and its own web server, in one event loop."""
+"""The whole operator put together: watches, ticks, sources, and its own web servers, in one event loop.
+
+Every replica watches and takes alerts; one of them, the leader, ticks.  A leader that is none any more ends.
+"""
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import kopf
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
-from kubernetes.aio.client import ApiClient, AppsV1Api, CoreV1Api, CustomObjectsApi, EventsV1Api
+from kubernetes.aio.client import ApiClient, EventsV1Api
 
+from specloop_operator.alert_book import AlertBook
 from specloop_operator.announcer import Announcer
 from specloop_operator.api import connect, login
-from specloop_operator.cluster import KubernetesCluster, listed
-from specloop_operator.governor import World, read_status
-from specloop_operator.health import Server
+from specloop_operator.cluster import KubernetesCluster
+from specloop_operator.door_settings import LeaseSettings, WebhookSettings
+from specloop_operator.first_lists import fill, under_way
+from specloop_operator.governor import World
+from specloop_operator.health import PAGES, health
 from specloop_operator.kubernetes_events import KubernetesEvents
+from specloop_operator.leadership import Alone, Election, Leadership
 from specloop_operator.live import LiveActuator
 from specloop_operator.metrics import Metrics
 from specloop_operator.pulse import Pulse, Readiness
 from specloop_operator.runner import Runner
+from specloop_operator.serving import Server
 from specloop_operator.settings import OperatorSettings
 from specloop_operator.slots import Slots
 from specloop_operator.sources import open_sources
 from specloop_operator.store import PODS, POLICIES, Store
 from specloop_operator.sweep import put_right
 from specloop_operator.telling import Telling
-from specloop_operator.watching import Watching, kept
+from specloop_operator.watching import Watching
+from specloop_operator.webhook import BURST, RATE, Bucket, Doorkeeper, webhook
 from specloop_operator.workload import KINDS
-from specloop_policy.model import GROUP, VERSION
+from specloop_policy.model import GROUP
 
 WATCH_SECONDS = 240
 """A watch is begun anew after so long: shorter than the five minutes after which common proxies cut it off."""
 
 CACHES, WATCHES = "the first list of everything", "the watches"
 
+ELECTION, ELECTION_SECONDS = "the leader election", 30.0
+"""Several times longer than a look at the Lease may take, and its two requests with it."""
+
 
 async def run(settings: OperatorSettings) -> None:
-    """Run until a signal asks to end; raises ConnectError, ListenError, and ApiError where the first lists fail."""
+    """Run until a signal asks to end.
+
+    Raises ConnectError, ListenError, ApiError where the first lists fail, and Deposed where another leads now.
+    """
     async with AsyncExitStack() as stack:
         metrics, pulse, readiness = Metrics(version("specloop")), Pulse(), Readiness(CACHES, WATCHES)
-        await stack.enter_async_context(
-            Server(metrics.registry, pulse, readiness, settings.health_address, settings.health_port)
-        )
+        pages, tls = health(metrics.registry, pulse, readiness), settings.tls
+        own = (PAGES, settings.health_address, settings.health_port)
+        await stack.enter_async_context(Server(pages, *own, None if tls is None else tls.tls()))
         client = await connect(metrics)
         stack.push_async_callback(client.close)
         sources = await stack.enter_async_context(open_sources(settings, queried=metrics.queried))
         telling = Telling(metrics, Announcer(KubernetesEvents(EventsV1Api(client), os.uname().nodename)))
-        store = Store(per_namespace=bool(settings.namespaces))
+        store = Store(per_namespace=bool(settings.namespaces), kinds=settings.target_kinds)
         slots = Slots(settings.max_concurrent_rollouts)
-        cluster = KubernetesCluster(client)
+        leadership = Alone() if settings.lease is None else Leadership()
+        cluster = KubernetesCluster(client, leadership.holds)
         # Engines close connections that are idle for five seconds; proxies lead nowhere inside a cluster.
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-        pods = await stack.enter_async_context(httpx.AsyncClient(trust_env=False, limits=limits))
+        pods = await stack.enter_async_context(
+            httpx.AsyncClient(trust_env=False, limits=limits, event_hooks={"request": [_fence(leadership)]})
+        )
         world = World(store, cluster, sources, slots, telling, LiveActuator(pods, cluster), time.time)
         runner = Runner(world, metrics, pulse)
         watching = Watching(world, runner)
-        await _fill(store, client, settings.namespaces, world.now)
-        slots.fill(_under_way(store))
+        await fill(store, client, settings.namespaces, world.now)
         readiness.done(CACHES)
-        await put_right(world)
-        runner.start()
+        if settings.webhook is not None:
+            await stack.enter_async_context(_door(settings.webhook, world, client, readiness, metrics))
+
+        async def lead() -> None:
+            metrics.leads(leads=True)
+            slots.fill(under_way(store))
+            await put_right(world)
+            watching.lead()
+
+        stop = _stopping()
+        election = _election(settings.lease, client, leadership, pulse)
+        turn = asyncio.create_task(_turn(election, lead, stop), name="leading")
+        stack.push_async_callback(_end, turn, election)
         stack.push_async_callback(runner.stop)
         stack.push_async_callback(_sweeping(watching))
-        await _watch(settings, watching, client, metrics, pulse, readiness)
+        await _watch(settings, watching, client, metrics, pulse, readiness, stop)
+        if turn.done():
+            turn.result()
 
 
-async def _fill(store: Store, client: ApiClient, namespaces: tuple[str, ...], now: Callable[[], float]) -> None:
-    """List everything once, so that the first tick sees it all."""
-    apps, core, custom = AppsV1Api(client), CoreV1Api(client), CustomObjectsApi(client)
-    for namespace in namespaces or (None,):
-        lists: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-            POLICIES: (
-                lambda: custom.list_custom_object_for_all_namespaces_without_preload_content(GROUP, VERSION, POLICIES),
-                lambda name: custom.list_namespaced_custom_object_without_preload_content(
-                    GROUP, VERSION, name, POLICIES
-                ),
-            ),
-            "deployments": (
-                apps.list_deployment_for_all_namespaces_without_preload_content,
-                apps.list_namespaced_deployment_without_preload_content,
-            ),
-            "statefulsets": (
-                apps.list_stateful_set_for_all_namespaces_without_preload_content,
-                apps.list_namespaced_stateful_set_without_preload_content,
-            ),
-            PODS: (
-                core.list_pod_for_all_namespaces_without_preload_content,
-                core.list_namespaced_pod_without_preload_content,
-            ),
-        }
-        for resource, (everywhere, within) in lists.items():
-            asking = everywhere() if namespace is None else within(namespace)
-            for body in await listed(f"listing {resource}", asking):
-                store.put(resource, kept(resource, body), now())
+def _fence(leadership: Leadership) -> Callable[[httpx.Request], Awaitable[None]]:
+    """Pods are asked for nothing by who leads no more."""
+
+    async def fence(request: httpx.Request) -> None:
+        if request.method != "GET" and not leadership.holds():
+            raise httpx.RequestError("not sent, for another operator leads now", request=request)
+
+    return fence
 
 
-def _under_way(store: Store) -> list[tuple[str, str]]:
-    names = []
-    for body in store.policies():
-        memory = read_status(body).memory
-        if memory is not None and memory.rollout is not None:
-            names.append((body["metadata"]["namespace"], body["metadata"]["name"]))
-    return names
+def _door(settings: WebhookSettings, world: World, client: ApiClient, readiness: Readiness, metrics: Metrics) -> Server:
+    """The webhook; what it hears is written down by any operator, leader or not."""
+    everybodys = KubernetesCluster(client)
+    labels = (settings.namespace_label, settings.pod_label)
+    book = AlertBook(world.store, everybodys, world.telling, world.now, *labels)
+    door = Doorkeeper(None if settings.token_file is None else Path(settings.token_file))
+    pages = webhook(book, door, Bucket(RATE, BURST, time.monotonic), readiness, metrics)
+    tls = settings.tls
+    return Server(pages, "/alerts", settings.address, settings.port, None if tls is None else tls.tls())
+
+
+def _election(
+    settings: LeaseSettings | None, client: ApiClient, leadership: Leadership, pulse: Pulse
+) -> Election | None:
+    if settings is None:
+        return None
+    pulse.expect(ELECTION, ELECTION_SECONDS)
+    identity = f"{os.uname().nodename}_{uuid4()}"
+    return Election(client, settings.namespace, settings.name, identity, leadership, lambda: pulse.beat(ELECTION))
+
+
+async def _turn(election: Election | None, lead: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
+    """Lead once it is our turn, and end everything when that is over; raises Deposed then."""
+    try:
+        if election is None:
+            await lead()
+            return
+        renewing, won = election.start(), asyncio.create_task(election.won.wait())
+        await asyncio.wait((renewing, won), return_when=asyncio.FIRST_COMPLETED)
+        won.cancel()
+        if not renewing.done():
+            await lead()
+        await renewing
+    except Exception:
+        stop.set()
+        raise
+
+
+async def _end(turn: "asyncio.Task[None]", election: Election | None) -> None:
+    """Lead no more, and give the Lease away."""
+    turn.cancel()
+    with contextlib.suppress(asyncio.CancelledError, Exception):  # how it ended was looked at before
+        await turn
+    if election is not None:
+        await election.stop()
+
+
+def _stopping() -> asyncio.Event:
+    """Set by the signals that ask to end."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
 
 
 def _sweeping(watching: Watching) -> Callable[[], Awaitable[None]]:
@@ -128,12 +187,10 @@ async def _watch(
     metrics: Metrics,
     pulse: Pulse,
     readiness: Readiness,
+    stop: asyncio.Event,
 ) -> None:
-    """Let kopf watch until a signal comes."""
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    awaited = {POLICIES, PODS, *(kind.plural for kind in KINDS.values())}
+    """Let kopf watch until it is to stop."""
+    awaited = {POLICIES, PODS, *(KINDS[kind].plural for kind in settings.target_kinds)}
 
     def watched(resource: str) -> None:
         pulse.beat(f"the watch of {resource}")

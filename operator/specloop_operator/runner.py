@@ -49,15 +49,22 @@ class Runner:
         self._pulse = pulse
         self._scheduler = AsyncIOScheduler(timezone=UTC, job_defaults={"coalesce": True, "misfire_grace_time": None})
         self._loops: dict[Name, _Loop] = {}
+        self.started = False
+        """Whether this operator acts: another may lead."""
 
     def start(self) -> None:
         """Begin to tick, and to show that it lives."""
+        self.started = True
         self._scheduler.start()
         self._pulse.expect(HEARTBEAT, 60.0)
         self._scheduler.add_job(self._beat, IntervalTrigger(seconds=5, timezone=UTC))
 
     async def stop(self) -> None:
         """End all ticks; one that is under way is given up, for whoever comes next goes on where it was."""
+        if not self.started:
+            return
+        self.started = False
+        self._pulse.release(HEARTBEAT)
         self._scheduler.shutdown(wait=False)
         for loop in self._loops.values():
             loop.task.cancel()

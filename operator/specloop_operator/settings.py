@@ -14,6 +14,7 @@ import yaml
 from pydantic import Field, ValidationError, field_validator
 from pydantic.alias_generators import to_camel
 
+from specloop_operator.door_settings import LeaseSettings, TlsSettings, WebhookSettings
 from specloop_operator.source_settings import (
     BasicAuthSettings,
     Part,
@@ -45,6 +46,9 @@ PARTS: Mapping[str, type[Part]] = {
     "pods": PodsSettings,
     "prometheus": PrometheusSourceSettings,
     "basicAuth": BasicAuthSettings,
+    "tls": TlsSettings,
+    "lease": LeaseSettings,
+    "webhook": WebhookSettings,
 }
 """The model of a piece, by what pydantic's path to a mistake calls it."""
 
@@ -85,6 +89,24 @@ class OperatorSettings(Part):
         "come from elsewhere.",
     )
     health_port: Port = Field(default=8080, description="Port that they are served on; 8080, as the chart has it.")
+    tls: TlsSettings | None = Field(
+        default=None, description="Certificate that they are served with; by default they are served as plain http."
+    )
+    target_kinds: Annotated[tuple[Literal["Deployment", "StatefulSet"], ...], Field(strict=False, min_length=1)] = (
+        Field(
+            default=("Deployment", "StatefulSet"),
+            description="Kinds of workload that are watched and governed; by default all, for which the role needs "
+            "rights.",
+        )
+    )
+    lease: LeaseSettings | None = Field(
+        default=None,
+        description="The Lease by which one of several operators is chosen that acts; by default there is none, and "
+        "this operator takes itself for the only one.",
+    )
+    webhook: WebhookSettings | None = Field(
+        default=None, description="The door for Alertmanager's messages; by default there is none."
+    )
 
     @field_validator("sources")
     @classmethod

@@ -4,11 +4,16 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from specloop_operator.door_settings import LeaseSettings, TlsSettings, WebhookSettings, WebhookTlsSettings
 from specloop_operator.settings import PREFIX, OperatorSettings
 from specloop_operator.source_settings import BasicAuthSettings, Part, PodsSettings, PrometheusSourceSettings
 
 SECTIONS: tuple[tuple[str, type[Part]], ...] = (
     ("All settings", OperatorSettings),
+    ("`tls`", TlsSettings),
+    ("`lease`", LeaseSettings),
+    ("`webhook`", WebhookSettings),
+    ("`webhook.tls`", WebhookTlsSettings),
     ("`sources.NAME` with `type: pods`", PodsSettings),
     ("`sources.NAME` with `type: prometheus`", PrometheusSourceSettings),
     ("`sources.NAME.basicAuth`", BasicAuthSettings),

@@ -17,13 +17,14 @@ from specloop_operator.binding import Binding, BindingError, bind, rest_of
 from specloop_operator.conditions import ConditionReason
 from specloop_operator.pods import Pod, read_pod
 from specloop_operator.store import Store, target_of
-from specloop_operator.workload import KINDS, Target
+from specloop_operator.workload import Target
 from specloop_policy.annotations import AnnotationError, Rollback, is_suspended, read_override, read_rollback
 from specloop_policy.canary import Limits
-from specloop_policy.decision import FailedChange, Override
+from specloop_policy.decision import FailedChange, FiringAlert, Override
 from specloop_policy.ladder import MAX_TOKENS, Ladder, Level
 from specloop_policy.model import ClientFeature, Mode, SpecPolicySpec
 from specloop_policy.policy import Policy, PolicyError, resolve
+from specloop_policy.wishes import suspends
 
 Body = Mapping[str, Any]
 
@@ -77,6 +78,8 @@ class Sight:
 
     live: Live | None = None
     """How running pods stand to live control; None where nobody asks for it."""
+    alerts: tuple[FiringAlert, ...] = ()
+    """Alerts in force."""
 
     @property
     def level(self) -> Level | None:
@@ -107,8 +110,8 @@ class Sight:
 
     @property
     def suspended(self) -> bool:
-        """Whether spec or annotation suspends the policy."""
-        return self.policy.suspended
+        """Whether spec, annotation or an alert suspends the policy."""
+        return self.policy.suspended or suspends(self.alerts) is not None
 
 
 def parse(body: Body) -> tuple[SpecPolicySpec, Wishes]:
@@ -129,8 +132,8 @@ def parse(body: Body) -> tuple[SpecPolicySpec, Wishes]:
 def find_target(body: Body, store: Store) -> Target:
     """The workload that a policy governs; raises Blind where there is none, or it is another policy's."""
     kind, name = target_of(body)
-    if kind not in KINDS or body["spec"]["targetRef"]["apiVersion"] != "apps/v1":
-        known = ", ".join(f"apps/v1 {one}" for one in KINDS)
+    if kind not in store.kinds or body["spec"]["targetRef"]["apiVersion"] != "apps/v1":
+        known = ", ".join(f"apps/v1 {one}" for one in store.kinds)
         raise Blind(ConditionReason.UNSUPPORTED_KIND, f"{kind} is no kind of target: these are {known}")
     older = next(iter(store.governing(kind, name)), body)
     if older["metadata"]["name"] != body["metadata"]["name"]:
@@ -199,7 +202,7 @@ def _asked(body: Body, derived: Ladder | None) -> object:
 def _objects(body: Body, store: Store) -> Sequence[Body]:
     """What else a sight is made of: other policies of the target, the target, and its pods."""
     kind, name = target_of(body)
-    target = store.target(kind, name) if kind in KINDS else None
+    target = store.target(kind, name) if kind in store.kinds else None
     others = [one for one in store.governing(kind, name) if one is not body]
     return (*others, *((target.body, *store.pods_of(target)) if target is not None else ()))
 

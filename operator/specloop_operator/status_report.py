@@ -8,6 +8,7 @@ from specloop_operator.conditions import ConditionReason, ConditionType, conditi
 from specloop_operator.remembered import Remembered, store
 from specloop_operator.sight import Blind, Sight, enforces
 from specloop_operator.turn import Turn, restart_seconds
+from specloop_policy.alerts import kept
 from specloop_policy.canary import Ending, Kind, Phase, Rollout
 from specloop_policy.decision import Decision, Fault
 from specloop_policy.evidence import Evidence
@@ -19,6 +20,7 @@ from specloop_policy.status import (
     SpecPolicyStatus,
     to_levels,
 )
+from specloop_policy.wishes import suspends
 
 UNMANAGED = "Unmanaged"
 
@@ -70,6 +72,7 @@ def blind_status(
         update={
             "observed_generation": generation,
             "conditions": conditions(rows, before.conditions, generation, now),
+            "alerts": kept(before.alerts, now),
             "memory": store(remembered),
         }
     )
@@ -90,6 +93,7 @@ def seen_status(
         acceptance_percent=before.acceptance_percent if acceptance is None and metrics.evidence is None else acceptance,
         recommendation=_recommendation(sight, turn, before),
         decisions=_decisions(before, sight, turn, metrics, now),
+        alerts=kept(before.alerts, now),
         memory=store(remembered),
     )
 
@@ -145,6 +149,9 @@ def _suspended(sight: Sight) -> Row:
         return ConditionReason.BY_SPEC, "spec.suspend is true: everything is held as it is"
     if sight.wishes.suspended:
         return ConditionReason.BY_ANNOTATION, "the annotation specloop.dev/suspend is true"
+    alert = suspends(sight.alerts)
+    if alert is not None:
+        return ConditionReason.BY_ALERT, f"alert {alert.name} fires: everything is held as it is"
     return ConditionReason.ACTIVE, "the policy is not suspended"
 
 

@@ -40,6 +40,8 @@ class Store:
     """Objects by resource, namespace and name; `per_namespace`: every namespace has a watch of its own."""
 
     per_namespace: bool = False
+    kinds: tuple[str, ...] = tuple(KINDS)
+    """Kinds of workload that are watched."""
     _objects: dict[str, dict[Name, _Kept]] = field(default_factory=lambda: defaultdict(dict))
     _found_by: dict[Hashable, set[Name]] = field(default_factory=lambda: defaultdict(set))
     """Policies by their target and pods by each of their labels, so that no tick goes through all of them."""

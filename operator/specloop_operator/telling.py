@@ -13,6 +13,7 @@ from specloop_operator.metrics import Metrics
 from specloop_operator.sight import Sight, enforces
 from specloop_operator.turn import ProbeNews, Turn, override_in_force
 from specloop_operator.workload import Target
+from specloop_policy.alerts import TRUNCATED, AlertNews
 from specloop_policy.canary import Ending, Kind, Phase
 from specloop_policy.model import GROUP, KIND, VERSION
 from specloop_policy.observation import Window
@@ -41,6 +42,7 @@ CONDITION_EVENTS = {
     ConditionReason.OLDER_POLICY: Reason.CONFLICTED,
     ConditionReason.BY_SPEC: Reason.SUSPENDED,
     ConditionReason.BY_ANNOTATION: Reason.SUSPENDED,
+    ConditionReason.BY_ALERT: Reason.SUSPENDED,
     ConditionReason.ACTIVE: Reason.RESUMED,
     ConditionReason.WAITING: Reason.WAITING,
 }
@@ -50,6 +52,17 @@ PROBES = {
     ProbeNews.STARTED: Reason.PROBE_STARTED,
     ProbeNews.WON: Reason.PROBE_WON,
     ProbeNews.LOST: Reason.PROBE_LOST,
+}
+
+ALERTS = {
+    AlertNews.RECEIVED: Reason.ALERT_RECEIVED,
+    AlertNews.RESOLVED: Reason.ALERT_RESOLVED,
+    AlertNews.EXPIRED: Reason.ALERT_EXPIRED,
+}
+ALERT_WORDS = {
+    AlertNews.RECEIVED: "fires",
+    AlertNews.RESOLVED: "is resolved",
+    AlertNews.EXPIRED: "counts no more: nothing was heard of it for its expireSeconds",
 }
 
 ON_CHANGE_ALONE = frozenset({str(ConditionReason.HEARD), str(ConditionReason.ACTIVE)})
@@ -86,6 +99,9 @@ class Telling:
         acceptance = status.acceptance_percent
         self.metrics.levels(namespace, name, status.observed_level, status.desired_level)
         self.metrics.acceptance(namespace, name, None if acceptance is None else acceptance / 100.0)
+        self.metrics.target(namespace, name, sight.target.kind.name, sight.target.name)
+        rollout = turn.remembered.rollout
+        self.metrics.rollout(namespace, name, None if rollout is None else rollout.started_at)
         if turn.decision is not None:
             self.metrics.decided(namespace, name, turn.decision.action)
             target = f"{sight.target.kind.name}/{sight.target.name}"
@@ -118,6 +134,27 @@ class Telling:
         new = [window for window in windows if window.end > last]
         self._windows[key] = max((window.end for window in new), default=last)
         self.metrics.windows(*key, (window.outcome for window in new))
+
+    def alert(self, what: AlertNews) -> None:
+        """Count what a message said of an alert."""
+        self.metrics.alert(what)
+
+    async def heard(self, body: Body, name: str, what: AlertNews, now: float) -> None:
+        """Say what is new of an alert to a policy; what is said again is no news."""
+        namespace, policy = _name(body)
+        reason = ALERTS.get(what)
+        if reason is not None:
+            words = f"alert {name} {ALERT_WORDS[what]}"
+            LOG.info("%s/%s: %s", namespace, policy, words, extra={"namespace": namespace, "policy": policy})
+            await self._announce([(reason, words)], [_policy(body)], now)
+
+    async def expired(self, body: Body, before: SpecPolicyStatus, after: SpecPolicyStatus, now: float) -> None:
+        """Say which alerts count no more though nobody said that they are over."""
+        left = {one.fingerprint for one in after.alerts}
+        for one in before.alerts:
+            if one.fingerprint not in left and one.resolved_at is None and one.fingerprint != TRUNCATED:
+                self.alert(AlertNews.EXPIRED)
+                await self.heard(body, one.name, AlertNews.EXPIRED, now)
 
     async def left_paused(self, target: Target, words: str, now: float) -> None:
         """A workload was found held by us with no policy behind it, and was put right."""

@@ -25,7 +25,7 @@ from specloop_policy.policy import Policy
 from specloop_policy.schedules import scheduled_level
 from specloop_policy.step import level_before, step
 from specloop_policy.watch import Watch, judge_watch
-from specloop_policy.wishes import wish_in_force
+from specloop_policy.wishes import suspends, urgent_wish, wish_in_force
 
 NOTHING_SERVED = Service()
 
@@ -260,6 +260,7 @@ def _inputs(sight: Sight, now: float, failed: FailedChange | None = None) -> Inp
     return Inputs(
         restart_seconds=restart_seconds(sight),
         override=sight.wishes.override,
+        alerts=sight.alerts,
         scheduled=scheduled_level(sight.spec.schedules, now) if sight.spec.schedules else None,
         failed=failed,
         keys=tuple(sight.keys.items()),
@@ -294,8 +295,9 @@ def _called_off(sight: Sight, remembered: Remembered, now: float) -> str:
     wish = _asks_back(sight, remembered)
     if wish is not None:
         return _by_hand(wish)
-    if sight.policy.suspended:
-        return "the policy is suspended"
+    suspending = suspends(sight.alerts)
+    if suspending is not None or sight.policy.suspended:
+        return "the policy is suspended" + (f" by alert {suspending.name}" if suspending is not None else "")
     if sight.target.replicas == 0:
         return "the target is scaled to no pods"
     if not enforces(sight):
@@ -305,9 +307,9 @@ def _called_off(sight: Sight, remembered: Remembered, now: float) -> str:
         return f"{refusing.name} cannot be changed live: {refusing.standing.reason}"
     if sight.rest == rollout.rest and sight.keys.get(rollout.level) != rollout.key:
         return f"the policy's level {rollout.level} is another than when this began"
-    override = override_in_force(sight, now)
-    if override is not None and override.level != rollout.level and sight.policy.ladder.find(override.level):
-        return f"the override asks for {override.level}"
+    urgent = urgent_wish(sight.policy.ladder, _inputs(sight, now), now)
+    if urgent is not None:
+        return "" if urgent.level.name == rollout.level else f"{urgent.by} asks for {urgent.level.name}"
     return _nobody_asks(sight, rollout, remembered.state, now)
 
 

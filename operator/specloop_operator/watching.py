@@ -48,8 +48,9 @@ class Watching:
         """The handlers, for kopf."""
         registry = kopf.OperatorRegistry()
         kopf.on.event(GROUP, VERSION, POLICIES, registry=registry)(self.policy)
-        for kind in KINDS.values():
-            kopf.on.event("apps", "v1", kind.plural, registry=registry)(self._workload_handler(kind.plural))
+        for kind in self._world.store.kinds:
+            plural = KINDS[kind].plural
+            kopf.on.event("apps", "v1", plural, registry=registry)(self._workload_handler(plural))
         kopf.on.event("", "v1", PODS, registry=registry)(self.pod)
         return registry
 
@@ -62,11 +63,25 @@ class Watching:
         elif self._put(POLICIES, event) and (
             not self._runner.governs(name) or before is None or _asks(before) != _asks(body)
         ):
-            spec = body.get("spec") or {}
-            source = (spec.get("signals") or {}).get("source") or "default"
-            # All at once after a start would be too many scrapes at a time; a roll-out under way does not wait.
-            known = event["type"] is None and recall(read_status(body).memory).rollout is None
-            self._runner.govern(name, int(spec.get("intervalSeconds") or 15), str(source), at_once=not known)
+            self._govern(body, at_once=event["type"] is not None)
+
+    def lead(self) -> None:
+        """Govern every policy that is known: this operator acts from now on."""
+        self._runner.start()
+        for body in list(self._world.store.policies()):
+            self._govern(body, at_once=False)
+
+    def _govern(self, body: Body, *, at_once: bool) -> None:
+        """Tick a policy, where this operator acts.
+
+        All at once after a start would be too many scrapes at a time; a roll-out under way does not wait.
+        """
+        if not self._runner.started:
+            return
+        spec = body.get("spec") or {}
+        source = (spec.get("signals") or {}).get("source") or "default"
+        at_once = at_once or recall(read_status(body).memory).rollout is not None
+        self._runner.govern(_name(body), int(spec.get("intervalSeconds") or 15), str(source), at_once=at_once)
 
     def _workload_handler(self, plural: str) -> Callable[..., Coroutine[Any, Any, None]]:
         async def workload(event: Event, **_: Any) -> None:
@@ -117,7 +132,7 @@ class Watching:
         await self._runner.forget(name)
         last = self._world.store.policy(name) or last
         rollout = recall(read_status(last).memory).rollout
-        if rollout is not None and rollout.kind is not Kind.RETREAT:
+        if rollout is not None and rollout.kind is not Kind.RETREAT and self._runner.started:
             await self._give_up(last, rollout)
         self._world.store.drop(POLICIES, body)
         self._world.slots.note(name, under_way=False)
@@ -140,7 +155,8 @@ class Watching:
         for resource, body in self._world.store.left_out(self._world.now()):
             if resource == POLICIES:
                 await self._deleted(body)
-        await put_right(self._world)
+        if self._runner.started:
+            await put_right(self._world)
 
 
 def kept(resource: str, body: Body) -> Body:
@@ -158,8 +174,9 @@ def _parts(body: Body, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _asks(policy: Body) -> Any:
-    """What a person asks for: the status, which is ours, wakes nobody."""
-    return _generation(policy), policy["metadata"].get("annotations")
+    """What people and alerts ask for: the rest of the status, which is ours, wakes nobody."""
+    alerts = (policy.get("status") or {}).get("alerts")
+    return _generation(policy), policy["metadata"].get("annotations"), alerts
 
 
 def _name(body: Body) -> Name:

@@ -54,6 +54,13 @@ COMPLETIONS = (
 TOKENS_PER_REQUEST = 200.0
 """Predicted tokens of llama.cpp that stand in for one finished request."""
 
+MOST_POSITIONS = 256
+"""Positions of a draft that are read: five times what llama.cpp's n-gram lookup has by default.  Each is kept with
+every sample of a window, so that without a limit one page of a pod is as good as another thousand pods."""
+
+MOST_EDGES = 256
+"""Edges of the histogram of temperatures that are read; the plugin's has 22.  Each is kept in the same way."""
+
 NOT_FINISHED = frozenset({"abort", "error"})
 """Values of `finished_reason` that are no evidence."""
 
@@ -328,6 +335,8 @@ def _positions(series: Iterable[Series]) -> tuple[float, ...]:
             raise PageError(one.line, f"position {position[:20]!r} of {one.name} is no whole number below 10000")
         values[int(position)] = values.get(int(position), 0.0) + one.value
         last = one.line
+    if len(values) > MOST_POSITIONS:
+        raise PageError(last, f"{POSITIONS} has {len(values)} positions; {MOST_POSITIONS} are read at most")
     missing = next((place for place in range(len(values)) if place not in values), None)
     if missing is not None:
         raise PageError(last, f"{POSITIONS} has {len(values)} positions, but none is {missing}")
@@ -340,6 +349,8 @@ def _temperatures(series: Iterable[Series]) -> tuple[tuple[float, float], ...]:
     for one in series:
         edge = _edge(one)
         counts[edge] = counts.get(edge, 0.0) + one.value
+        if len(counts) > MOST_EDGES:
+            raise PageError(one.line, f"{TEMPERATURE} has more than {MOST_EDGES} edges")
     return tuple(sorted(counts.items()))
 
 

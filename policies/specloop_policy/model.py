@@ -433,6 +433,11 @@ class AlertBinding(Part):
         description="Labels that the alert must carry, all of them."
     )
     action: AlertAction = Field(description="What to do.")
+    expire_seconds: Annotated[int, Field(ge=60, le=604800)] = Field(
+        default=43200,
+        description="How long an alert counts that nothing more is heard of; 12 hours, three times the repeat_interval "
+        "that Alertmanager has by default, so that one lost message ends nothing, and one lost end is no end for ever.",
+    )
 
 
 class SpecPolicySpec(Part):

@@ -12,12 +12,15 @@ from pydantic import Field
 
 from specloop_policy.decision import ActionName, FailedChange, Forced, PolicyState, Probe, Trial
 from specloop_policy.ladder import Drafter, Ladder, Level, Method
-from specloop_policy.model import Name
+from specloop_policy.model import AlertActionType, Name
 from specloop_policy.report import Report, Text, Time, as_time, maybe_seconds, maybe_time
 from specloop_policy.rollout_status import Hash, LiveMemory, RolloutMemory, WatchMemory
 
 MAX_DECISIONS = 10
 """Decisions kept in the status, newest last."""
+
+MAX_ALERTS = 32
+"""Alerts kept in the status: two for each binding that a policy may have."""
 
 Percent = Annotated[int, Field(ge=0, le=100)]
 
@@ -198,6 +201,19 @@ class Memory(Report):
     )
 
 
+class AlertReport(Report):
+    """An alert that was heard of."""
+
+    fingerprint: Annotated[str, Field(max_length=64)] = Field(description="Which alert it is, for Alertmanager.")
+    name: Annotated[str, Field(max_length=256)] = Field(description="Its label alertname.")
+    starts_at: Time = Field(description="When it began to fire.")
+    received_at: Time = Field(description="When it was heard of.")
+    until: Time = Field(description="When it counts no more, unless it is heard of again.")
+    resolved_at: Time | None = Field(default=None, description="When it was heard to be over; absent while it fires.")
+    action: AlertActionType = Field(description="What it asks for.")
+    level: Name | None = Field(default=None, description="The level that it asks for, of SwitchTo.")
+
+
 class SpecPolicyStatus(Report):
     """What the operator found and did."""
 
@@ -218,6 +234,9 @@ class SpecPolicyStatus(Report):
     recommendation: Recommendation | None = Field(default=None, description="What would be done, and why.")
     decisions: Annotated[tuple[PastDecision, ...], Field(max_length=MAX_DECISIONS)] = Field(
         default_factory=tuple, description="The last ten decisions, newest last."
+    )
+    alerts: Annotated[tuple[AlertReport, ...], Field(max_length=MAX_ALERTS)] = Field(
+        default_factory=tuple, description="Alerts that bindings of the policy match, until their time is over."
     )
     memory: Memory | None = Field(default=None, description="What the next decision needs to know.")
 

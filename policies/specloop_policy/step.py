@@ -37,7 +37,7 @@ from specloop_policy.rules import (
     judge_rules,
     leads_somewhere,
 )
-from specloop_policy.wishes import Wish, suspending_alert, wish_in_force
+from specloop_policy.wishes import Wish, suspends, wish_in_force
 from specloop_policy.words import found, note, shown, waiting, with_faults
 
 Answer = tuple[Decision, PolicyState]
@@ -149,7 +149,7 @@ class _Tick:
     def _suspended(self) -> Answer | None:
         if self.policy.suspended:
             return self._hold("the policy is suspended"), self.state
-        alert = suspending_alert(self.inputs)
+        alert = suspends(self.inputs.alerts)
         if alert is not None:
             return self._hold(f"suspended by alert {alert.name}", alert.name), self.state
         return None

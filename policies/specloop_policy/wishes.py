@@ -1,6 +1,6 @@
 """Who may set the level over the heads of the rules: overrides, alerts and schedules, in their order of precedence."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from specloop_policy.decision import FiringAlert, Inputs, PolicyState
@@ -22,12 +22,17 @@ def wish_in_force(ladder: Ladder, state: PolicyState, inputs: Inputs, now: float
     return next((wish for wish in _wishes(ladder, state, inputs, now) if wish is not None), None)
 
 
-def suspending_alert(inputs: Inputs) -> FiringAlert | None:
-    """An alert that asks to hold everything."""
-    return next((alert for alert in inputs.alerts if alert.action is AlertActionType.SUSPEND), None)
+def urgent_wish(ladder: Ladder, inputs: Inputs, now: float) -> Wish | None:
+    """The highest wish that does not wait for a roll-out under way: an override's, or a disabling alert's."""
+    return next((wish for wish in _urgent(ladder, inputs, now) if wish is not None), None)
 
 
-def _wishes(ladder: Ladder, state: PolicyState, inputs: Inputs, now: float) -> Iterator[Wish | None]:
+def suspends(alerts: Iterable[FiringAlert]) -> FiringAlert | None:
+    """The first alert that asks to hold everything."""
+    return next((alert for alert in alerts if alert.action is AlertActionType.SUSPEND), None)
+
+
+def _urgent(ladder: Ladder, inputs: Inputs, now: float) -> Iterator[Wish | None]:
     override = inputs.override
     if override is not None and (override.until is None or now < override.until):
         by = f"the override by {override.by}" if override.by else "the override"
@@ -35,6 +40,10 @@ def _wishes(ladder: Ladder, state: PolicyState, inputs: Inputs, now: float) -> I
     for alert in inputs.alerts:
         if alert.action is AlertActionType.DISABLE:
             yield Wish(ladder.levels[-1], f"alert {alert.name}", alert.name)
+
+
+def _wishes(ladder: Ladder, state: PolicyState, inputs: Inputs, now: float) -> Iterator[Wish | None]:
+    yield from _urgent(ladder, inputs, now)
     if inputs.scheduled is not None:
         name = inputs.scheduled.schedule
         yield _wish(ladder.find(inputs.scheduled.level), f"schedule {name}", name)

@@ -146,7 +146,7 @@ def test_an_override_in_the_middle_of_a_roll_out_ends_that_one_first(cluster: Cl
         asked_specloop(cluster, "override", "chat", "disabled")
         chat.until_level("disabled")
         assert [one[1:] for one in chat.decisions] == [("k5", "k3"), ("k3", "k5"), ("k5", "disabled")]
-        assert "the override asks for disabled" in chat.status["decisions"][1]["reason"]
+        assert "the override by admin asks for disabled" in chat.status["decisions"][1]["reason"]
         assert "quarantine" not in chat.memory or not chat.memory["quarantine"]
 
 

@@ -14,9 +14,10 @@ from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from specloop_operator.health import ListenError, Server
+from specloop_operator.health import PAGES, health
 from specloop_operator.metrics import Metrics
 from specloop_operator.pulse import Pulse, Readiness
+from specloop_operator.serving import ListenError, Server
 from tests.support.fakes import ManualClock
 
 LOOPBACK = "127.0.0.1"
@@ -33,11 +34,15 @@ class Operator:
     def __post_init__(self) -> None:
         self.pulse = Pulse(self.clock.now)
 
+    def server(self, port: int = 0) -> Server:
+        """On loopback."""
+        return Server(health(self.registry, self.pulse, self.readiness), PAGES, LOOPBACK, port)
+
     @asynccontextmanager
     async def served(self) -> AsyncIterator[httpx.AsyncClient]:
         """A client of the running server."""
         async with (
-            Server(self.registry, self.pulse, self.readiness, LOOPBACK, 0) as server,
+            self.server() as server,
             httpx.AsyncClient(base_url=f"http://{LOOPBACK}:{server.port}") as client,
         ):
             yield client
@@ -137,9 +142,9 @@ async def test_a_server_that_ended_has_given_its_port_back() -> None:
     """A client that keeps its connection open does not hold it up."""
     operator = Operator()
     async with httpx.AsyncClient() as client:
-        async with Server(operator.registry, operator.pulse, operator.readiness, LOOPBACK, 0) as server:
+        async with operator.server(0) as server:
             await client.get(f"http://{LOOPBACK}:{server.port}/healthz")
-        async with Server(operator.registry, operator.pulse, operator.readiness, LOOPBACK, server.port):
+        async with operator.server(server.port):
             assert (await client.get(f"http://{LOOPBACK}:{server.port}/healthz")).status_code == 200
 
 
@@ -149,5 +154,5 @@ async def test_a_port_that_is_taken_is_refused_in_words() -> None:
     with socket.create_server((LOOPBACK, 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(ListenError, match=rf"cannot listen on 127.0.0.1 port {port}"):
-            async with Server(operator.registry, operator.pulse, operator.readiness, LOOPBACK, port):
+            async with operator.server(port):
                 pass

@@ -15,6 +15,7 @@ from specloop_operator.store import PODS, POLICIES, Store
 from specloop_operator.turn import Measured, Turn, take_turn
 from specloop_policy.annotations import OVERRIDE, ROLLBACK, SUSPEND
 from specloop_policy.canary import Phase, Step
+from specloop_policy.decision import FiringAlert
 from specloop_policy.gate import Comparison, GateVerdict, Result
 from specloop_policy.observation import Window
 from specloop_policy.status import Memory
@@ -123,6 +124,8 @@ class Scene:
     pods: list[PodOf] = field(default_factory=list)
     remembered: Remembered = field(default_factory=lambda: Remembered(fresh("k5", NOW - 1e6)))
     measured: Measured = field(default_factory=Measured)
+    alerts: tuple[FiringAlert, ...] = ()
+    """Alerts in force."""
     now: float = NOW
     turns: list[Turn] = field(default_factory=list)
     seen: Sight = field(init=False)
@@ -175,7 +178,7 @@ class Scene:
 
     def sight(self) -> Sight:
         """What a tick sees."""
-        return see(self.policy(), self.objects(), None)
+        return replace(see(self.policy(), self.objects(), None), alerts=self.alerts)
 
     def objects(self) -> Store:
         """What the operator keeps."""

@@ -9,8 +9,9 @@ from specloop_operator.conditions import ConditionReason
 from specloop_operator.precedence import DECIDING, ENDING, WAITING
 from specloop_operator.sight import Blind
 from specloop_policy.canary import Ending, Kind, Phase, Step
-from specloop_policy.decision import ActionName
-from tests.unit.operator_turn.scenes import Scene, windows
+from specloop_policy.decision import ActionName, FiringAlert
+from specloop_policy.model import AlertActionType
+from tests.unit.operator_turn.scenes import PASSED, Scene, windows
 
 Speak = Callable[[Scene], None]
 
@@ -51,6 +52,16 @@ def schedule(scene: Scene) -> None:
     scene.spec["schedules"] = [always]
 
 
+def disabling(scene: Scene) -> None:
+    """An alert for which the policy asks to be off; the one that was there first goes on asking."""
+    scene.alerts = (*scene.alerts, FiringAlert("EngineSlow", AlertActionType.DISABLE))
+
+
+def switching(scene: Scene) -> None:
+    """An alert for which the policy asks for k5."""
+    scene.alerts = (*scene.alerts, FiringAlert("QuietHours", AlertActionType.SWITCH_TO, "k5"))
+
+
 def low(scene: Scene) -> None:
     """Acceptance of 20 % at n-gram: the rule asks for one step down."""
     scene.measured = replace(scene.measured, windows=windows(scene.pods, 0.2, scene.now + 15.0))
@@ -70,7 +81,9 @@ SPEAKING: Mapping[str, tuple[Speak, ActionName | None, str | None, Kind | None, 
     "rollback": (asks_back, ActionName.SWITCH_TO, "k3", Kind.RETREAT, "ngram failed (rolled back by ada)"),
     "harm": (does_harm, ActionName.SWITCH_TO, "k3", Kind.RETREAT, "ngram failed (2 restarts"),
     "override": (override, ActionName.SWITCH_TO, "k5", Kind.FORCED, "the override by ada asks for k5"),
+    "disabling alert": (disabling, ActionName.DISABLE, "disabled", Kind.FORCED, "alert EngineSlow asks for disabled"),
     "schedule": (schedule, ActionName.DISABLE, "disabled", Kind.FORCED, "schedule nightly asks for disabled"),
+    "alert": (switching, ActionName.SWITCH_TO, "k5", Kind.FORCED, "alert QuietHours asks for k5"),
     "rules": (low, ActionName.STEP_DOWN, "disabled", Kind.RULE, "rule low"),
     "new probe": (due, ActionName.PROBE, "k3", Kind.PROBE, "without a sign of how k3 would do: trying it"),
 }
@@ -156,7 +169,7 @@ ENDINGS: Mapping[str, tuple[Speak, Phase | None, Ending | None, str]] = {
     "suspended": (suspended, Phase.ROLLING_BACK, Ending.CANCELLED, "the policy is suspended"),
     "recommend": (recommend, Phase.ROLLING_BACK, Ending.CANCELLED, "the policy's mode is Recommend now"),
     "edited": (edited, Phase.ROLLING_BACK, Ending.CANCELLED, "the policy's level k3 is another than when this began"),
-    "override": (override, Phase.ROLLING_BACK, Ending.CANCELLED, "the override asks for k5"),
+    "override": (override, Phase.ROLLING_BACK, Ending.CANCELLED, "the override by ada asks for k5"),
     "schedule": (schedule, Phase.SOAKING, None, "1 pod at k3 compared with 3 left alone"),
     "rules": (still_low, Phase.SOAKING, None, "1 pod at k3 compared with 3 left alone"),
 }
@@ -196,6 +209,54 @@ def test_a_retreat_goes_on_whoever_asks_for_something_else(name: str) -> None:
     turn = scene.turn()
     assert turn.remembered.rollout is not None
     assert (turn.remembered.rollout.phase, turn.step) == (Phase.PROMOTING, Step.WAIT)
+
+
+def test_an_alert_that_disables_ends_a_roll_out_as_an_override_does() -> None:
+    """Then it is its turn."""
+    scene = Scene().soaking()
+    disabling(scene)
+    turn = scene.turn()
+    assert "alert EngineSlow asks for disabled" in turn.words
+    assert turn.remembered.rollout is not None
+    assert turn.remembered.rollout.phase is Phase.ROLLING_BACK
+
+
+def test_another_alert_waits_for_the_end_of_a_roll_out() -> None:
+    """As a schedule does."""
+    scene = Scene().soaking()
+    switching(scene)
+    assert scene.turn().words.startswith("1 pod at k3 compared with 3 left alone")
+
+
+def test_an_alert_that_suspends_holds_everything_and_takes_a_roll_out_back() -> None:
+    """As the policy's own suspension does; the words name it."""
+    hush = FiringAlert("Maintenance", AlertActionType.SUSPEND)
+    scene = at_ngram()
+    scene.alerts = (hush,)
+    for speak in (does_harm, override, schedule, low):
+        speak(scene)
+    decision = scene.turn().decision
+    assert decision is not None
+    assert (decision.action, decision.reason) == (ActionName.HOLD, "suspended by alert Maintenance")
+    rolling = Scene().soaking()
+    rolling.alerts = (hush,)
+    assert "the policy is suspended by alert Maintenance" in rolling.turn().words
+
+
+def test_what_an_alert_forced_goes_back_when_it_is_over() -> None:
+    """To where the level was before."""
+    scene = Scene()
+    disabling(scene)
+    scene.turn()
+    scene.until_soaking("disabled")
+    scene.turn(verdict=PASSED)
+    scene.all_at("disabled")
+    scene.turn(verdict=None)
+    assert scene.remembered.rollout is None
+    scene.alerts = ()
+    decision = scene.turn().decision
+    assert decision is not None
+    assert (decision.level, decision.reason) == ("k5", "alert EngineSlow is over: back to k5")
 
 
 def test_a_schedule_takes_a_probe_back() -> None:

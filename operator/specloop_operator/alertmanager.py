@@ -1,0 +1,82 @@
+"""What Alertmanager sends to a webhook, version 4 of its format; fields that are not used here are passed over.
+
+MessageError    a message that cannot be read; sending it again does not help
+"""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from specloop_policy.alerts import Alert
+
+FORMAT = "4"
+
+Label = Annotated[str, Field(max_length=4096)]
+Labels = Annotated[dict[Label, Label], Field(max_length=256)]
+"""Prometheus takes fewer and shorter ones in any usual set-up; what is longer is no label to match."""
+
+
+class MessageError(ValueError):
+    """A message that is none of Alertmanager's."""
+
+
+class Status(StrEnum):
+    """Whether an alert fires."""
+
+    FIRING = "firing"
+    RESOLVED = "resolved"
+
+
+class _Payload(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, extra="ignore", frozen=True)
+
+
+class _Alert(_Payload):
+    status: Status
+    labels: Labels
+    starts_at: AwareDatetime
+    fingerprint: Annotated[str, Field(min_length=1, max_length=64)]
+
+    def alert(self) -> Alert:
+        """The same as the policies take it."""
+        return Alert(self.fingerprint, _seconds(self.starts_at), self.status is Status.FIRING, self.labels)
+
+
+class Message(_Payload):
+    """One notification of a group of alerts."""
+
+    version: str
+    truncated_alerts: Annotated[int, Field(ge=0)] = 0
+    common_labels: Labels = Field(default_factory=dict)
+    group_labels: Labels = Field(default_factory=dict)
+    entries: Annotated[tuple[_Alert, ...], Field(alias="alerts", max_length=10_000)]
+
+    @property
+    def alerts(self) -> tuple[Alert, ...]:
+        """The alerts that it holds, in its order."""
+        return tuple(one.alert() for one in self.entries)
+
+    def namespace(self, label: str) -> str | None:
+        """The one namespace that all its alerts are of, those left out too; None where they may be of any."""
+        return self.group_labels.get(label)
+
+
+def read_message(body: bytes) -> Message:
+    """A message; raises MessageError."""
+    try:
+        message = Message.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the body"
+        raise MessageError(f"{place}: {first['msg']}") from error
+    if message.version != FORMAT:
+        raise MessageError(f"version: {message.version[:32]!r} is not {FORMAT}, the format of Alertmanager's webhooks")
+    return message
+
+
+def _seconds(time: datetime) -> float:
+    """Seconds since the epoch; Go's zero time is before any."""
+    return time.timestamp()

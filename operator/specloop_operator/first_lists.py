@@ -1,0 +1,54 @@
+"""Everything as it is when the operator begins, so that the first tick sees it all."""
+
+from collections.abc import Callable
+from typing import Any
+
+from kubernetes.aio.client import ApiClient, AppsV1Api, CoreV1Api, CustomObjectsApi
+
+from specloop_operator.cluster import listed
+from specloop_operator.governor import read_status
+from specloop_operator.store import PODS, POLICIES, Name, Store
+from specloop_operator.watching import kept
+from specloop_operator.workload import KINDS
+from specloop_policy.model import GROUP, VERSION
+
+
+async def fill(store: Store, client: ApiClient, namespaces: tuple[str, ...], now: Callable[[], float]) -> None:
+    """List everything once; raises ApiError."""
+    apps, core, custom = AppsV1Api(client), CoreV1Api(client), CustomObjectsApi(client)
+    for namespace in namespaces or (None,):
+        lists: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+            POLICIES: (
+                lambda: custom.list_custom_object_for_all_namespaces_without_preload_content(GROUP, VERSION, POLICIES),
+                lambda name: custom.list_namespaced_custom_object_without_preload_content(
+                    GROUP, VERSION, name, POLICIES
+                ),
+            ),
+            "deployments": (
+                apps.list_deployment_for_all_namespaces_without_preload_content,
+                apps.list_namespaced_deployment_without_preload_content,
+            ),
+            "statefulsets": (
+                apps.list_stateful_set_for_all_namespaces_without_preload_content,
+                apps.list_namespaced_stateful_set_without_preload_content,
+            ),
+            PODS: (
+                core.list_pod_for_all_namespaces_without_preload_content,
+                core.list_namespaced_pod_without_preload_content,
+            ),
+        }
+        for resource in (POLICIES, *(KINDS[kind].plural for kind in store.kinds), PODS):
+            everywhere, within = lists[resource]
+            asking = everywhere() if namespace is None else within(namespace)
+            for body in await listed(f"listing {resource}", asking):
+                store.put(resource, kept(resource, body), now())
+
+
+def under_way(store: Store) -> list[Name]:
+    """Policies whose status has a roll-out under way."""
+    names = []
+    for body in store.policies():
+        memory = read_status(body).memory
+        if memory is not None and memory.rollout is not None:
+            names.append((body["metadata"]["namespace"], body["metadata"]["name"]))
+    return names

@@ -1,0 +1,121 @@
+"""Alerts that a policy has heard of: what a message changes in its status, and which of them are in force.  No I/O.
+
+    heard(known, alert, action, expire_seconds, now) -> News, known afterwards
+
+An alert is known by its fingerprint, and one time that it fires by when that began: what is said twice changes nothing,
+and what comes late does not bring back what was resolved meanwhile.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from specloop_policy.decision import FiringAlert
+from specloop_policy.model import AlertAction, AlertActionType, AlertBinding
+from specloop_policy.report import as_time
+from specloop_policy.status import MAX_ALERTS, AlertReport
+
+TRUNCATED = "truncated"
+"""Stands for the fingerprint where a message says that it leaves alerts out."""
+
+TRUNCATED_SECONDS = 300.0
+"""How long a truncated message is remembered: Alertmanager's default group_interval, until which no other comes."""
+
+
+class AlertNews(StrEnum):
+    """What a message says of one alert to one policy."""
+
+    RECEIVED = "received"
+    """It fires, and did not before."""
+    REPEATED = "repeated"
+    """It is known already."""
+    RESOLVED = "resolved"
+    """It fires no more."""
+    EXPIRED = "expired"
+    """Nothing was heard of it for its time."""
+    UNMATCHED = "unmatched"
+    """No policy in its namespace asks for it."""
+    NOWHERE = "nowhere"
+    """It names no namespace, so that it is nobody's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One alert of a message; `starts_at` in seconds since the epoch."""
+
+    fingerprint: str
+    starts_at: float
+    firing: bool
+    labels: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """What its rule is called."""
+        return self.labels.get("alertname", "without a name")
+
+
+def binding_of(alert: Alert, bindings: Sequence[AlertBinding]) -> AlertBinding | None:
+    """The first binding whose labels the alert carries, all of them."""
+    return next((one for one in bindings if one.match.items() <= alert.labels.items()), None)
+
+
+def heard(
+    known: Sequence[AlertReport], alert: Alert, action: AlertAction, expire_seconds: float, now: float
+) -> tuple[AlertNews, tuple[AlertReport, ...]]:
+    """What the message says, and what is known afterwards; the same where nothing is new.
+
+    A repetition renews the time once half of it is over, so that most repetitions are no write.
+    """
+    before = next((one for one in known if one.fingerprint == alert.fingerprint), None)
+    others = [one for one in known if one is not before]
+    if not alert.firing:
+        if before is None or before.resolved_at is not None or alert.starts_at < before.starts_at.timestamp():
+            return AlertNews.REPEATED, tuple(known)
+        return AlertNews.RESOLVED, (*others, before.model_copy(update={"resolved_at": as_time(now)}))
+    until = as_time(now + expire_seconds)
+    if before is not None and alert.starts_at <= before.starts_at.timestamp():
+        left = before.until.timestamp() - now
+        if before.resolved_at is not None or left > expire_seconds / 2.0:
+            return AlertNews.REPEATED, tuple(known)
+        return AlertNews.REPEATED, (*others, before.model_copy(update={"until": until}))
+    made = AlertReport(
+        fingerprint=alert.fingerprint[:64],
+        name=alert.name[:256],
+        starts_at=as_time(alert.starts_at),
+        received_at=as_time(now),
+        until=until,
+        action=action.type,
+        level=action.level,
+    )
+    return AlertNews.RECEIVED, _fitting((*others, made), now)
+
+
+def truncated(known: Sequence[AlertReport], now: float) -> tuple[AlertReport, ...]:
+    """Known afterwards, where a message leaves alerts out: everything is to be looked at."""
+    alert = Alert(TRUNCATED, now, firing=True, labels={"alertname": "a list that leaves alerts out"})
+    return heard(known, alert, AlertAction(type=AlertActionType.EVALUATE_NOW), TRUNCATED_SECONDS, now)[1]
+
+
+def kept(known: Iterable[AlertReport], now: float) -> tuple[AlertReport, ...]:
+    """Those whose time is not over."""
+    return tuple(one for one in known if now < one.until.timestamp())
+
+
+def in_force(known: Iterable[AlertReport], bindings: Iterable[AlertBinding], now: float) -> tuple[FiringAlert, ...]:
+    """Alerts that ask for something now, the first heard of first; what no binding asks for any more is out."""
+    asked = {(one.action.type, one.action.level) for one in bindings}
+    firing = [
+        one for one in kept(known, now) if one.resolved_at is None and one.action is not AlertActionType.EVALUATE_NOW
+    ]
+    return tuple(
+        FiringAlert(one.name, one.action, one.level)
+        for one in sorted(firing, key=lambda one: one.received_at)
+        if (one.action, one.level) in asked
+    )
+
+
+def _fitting(known: Sequence[AlertReport], now: float) -> tuple[AlertReport, ...]:
+    """As many as a status holds: those that fire before those that are over, and the latest of each."""
+    alive = kept(known, now)
+    latest = sorted(alive, key=lambda one: (one.resolved_at is None, one.received_at), reverse=True)[:MAX_ALERTS]
+    return tuple(one for one in alive if one in latest)
