@@ -48,7 +48,8 @@ def show_all(reports: Sequence[Report], now: float, namespace: str | None) -> No
             _ready(one),
             _decision(one["decisions"][-1], now) if one["decisions"] else "–",
         )
-        table.add_row(*(() if namespace else (one["namespace"],)), *cells)
+        row = (*(() if namespace else (one["namespace"],)), *cells)
+        table.add_row(*(cell if isinstance(cell, Text) else one_line(cell) for cell in row))
     print_table(out, table)
 
 
@@ -74,6 +75,8 @@ def _facts(one: Report, now: float) -> Iterator[tuple[str, str]]:
     yield "acceptance", _percent(one["acceptancePercent"])
     if one["suspended"]:
         yield "suspended", f"by {', '.join(one['suspendedBy'])}"
+    for alert in one["alerts"]:
+        yield "alert", _alert(alert, now)
     if one["override"]:
         yield "override", _override(one["override"], now)
     if one["forced"]:
@@ -123,7 +126,7 @@ def _show_conditions(out: Console, conditions: Sequence[Report], now: float) -> 
         out.print()
     for one in conditions:
         since = f"{one['reason']}, {age(one['lastTransitionTime'], now)}"
-        out.print(Text.assemble(f"{one['type']:<18}", (f"{one['status']:<9}", _style(one)), since))
+        out.print(Text.assemble(f"{one_line(one['type']):<18}", (f"{one['status']:<9}", _style(one)), since))
         if one["message"]:
             say(out, one_line(one["message"]), indent=4)
 
@@ -158,7 +161,7 @@ def _percent(value: int | None) -> str:
 def _ready(one: Report) -> Text:
     reason = next((found["reason"] for found in one["conditions"] if found["type"] == "Ready"), None)
     words = one["ready"] if one["ready"] == "True" or reason is None else f"{one['ready']} ({reason})"
-    return Text(words, READY_STYLES.get(one["ready"], ""))
+    return Text(one_line(words), READY_STYLES.get(one["ready"], ""))
 
 
 def _style(condition: Report) -> str:
@@ -181,6 +184,14 @@ def _override(override: Report, now: float) -> str:
     else:
         end = f"until {until}, another {_left(until, now)}"
     return f"{override['level']}{_by(override)} {end}"
+
+
+def _alert(alert: Report, now: float) -> str:
+    asks = f"{alert['action']} {alert['level'] or ''}".strip()
+    if alert["resolvedAt"] is not None:
+        return f"{alert['name']}, over {age(alert['resolvedAt'], now)}: asked for {asks}"
+    left = _left(alert["until"], now)
+    return f"{alert['name']}, begun {age(alert['startsAt'], now)}: asks for {asks}, for another {left} unless repeated"
 
 
 def _watch(watch: Report, now: float) -> str:
