@@ -15,17 +15,29 @@ from typing import Annotated, Any
 import httpx
 from pydantic import BaseModel, Field, ValidationError
 
+from specloop_control.scrape import AS_IT_IS, read_within
 from specloop_engine.speculation import BatchTable
 from specloop_policy.ladder import Level
+from specloop_policy.report import plain
 from specloop_vllm.control import PATH
-from specloop_vllm.exchange import wanted_json
-from specloop_vllm.tables import MOST_REQUESTS, constant
+from specloop_vllm.exchange import MOST_GENERATION, wanted_json
+from specloop_vllm.tables import MOST_RANGES, MOST_REQUESTS, constant
+
+Count = Annotated[int, Field(ge=0, le=MOST_REQUESTS)]
+Generation = Annotated[int, Field(ge=0, le=MOST_GENERATION)]
+Ranges = Annotated[tuple[tuple[Count, Count, Count], ...], Field(max_length=MOST_RANGES)]
 
 AT_ONCE = 64
 """Pods that are asked at a time: as many connections as a scrape has."""
 
 SECONDS = 2.0
 """For one request: the answer is two small files, and what takes longer is asked again in the next round."""
+
+ANSWER_BYTES = 256 * 1024
+"""Longest answer that is read: twice the two files, of 64 KiB each at most, that a pod may show."""
+
+REASON_CHARACTERS = 300
+"""Of what a pod says of itself: as much as reads well in a condition."""
 
 
 class Standing(StrEnum):
@@ -64,9 +76,9 @@ class PodStanding:
 class ShownWish(BaseModel):
     """What a pod has been asked for."""
 
-    generation: int
-    k: int | None = None
-    table: tuple[tuple[int, int, int], ...] | None = None
+    generation: Generation
+    k: Count | None = None
+    table: Ranges | None = None
 
     @property
     def wanted(self) -> BatchTable:
@@ -77,8 +89,8 @@ class ShownWish(BaseModel):
 class ShownForce(BaseModel):
     """What is in force in a pod."""
 
-    generation: int | None
-    table: tuple[tuple[int, int, int], ...] = ()
+    generation: Generation | None
+    table: Ranges = ()
     clamped: bool = False
     error: str | None = None
 
@@ -90,7 +102,7 @@ class Shown(BaseModel):
     applied: ShownForce | None
     live: bool
     pending: bool
-    reason: Annotated[str | None, Field(max_length=4096)] = None
+    reason: str | None = None
 
     @property
     def tokens(self) -> int | None:
@@ -111,13 +123,13 @@ def started_table(level: Level | None, table: BatchTable) -> BatchTable:
 def standing(shown: Shown, wanted: BatchTable) -> PodStanding | None:
     """How a pod stands that shows this; None where it has to be asked for what is wanted."""
     if not shown.live:
-        return PodStanding(Standing.REFUSED, shown.reason or "there is no live control")
+        return PodStanding(Standing.REFUSED, _shortened(shown.reason) or "there is no live control")
     if shown.applied is not None and shown.desired is None and _same(shown.applied.table, wanted):
         return PodStanding(Standing.APPLIED, tokens=shown.tokens)  # it was started so
     if shown.desired is None or shown.desired.wanted != wanted:
         return None
     if shown.pending:
-        return PodStanding(Standing.PENDING, shown.reason or "", tokens=shown.tokens)
+        return PodStanding(Standing.PENDING, _shortened(shown.reason), tokens=shown.tokens)
     if shown.applied is not None and shown.applied.generation != shown.desired.generation:
         return None  # it was for another start-up profile: this process has not taken it
     if shown.applied is not None and shown.applied.clamped:
@@ -131,6 +143,12 @@ def _same(running: BatchTable, wanted: BatchTable) -> bool:
     return len(running) == len(wanted) and all(
         one[0] == other[0] and one[2] == other[2] for one, other in zip(running, wanted, strict=True)
     )
+
+
+class Refusal(BaseModel):
+    """A pod's answer where it refuses, as far as it is of interest."""
+
+    error: str = ""
 
 
 class LiveControl:
@@ -175,19 +193,23 @@ class LiveControl:
 
     async def _ask(self, method: str, url: str, content: Mapping[str, Any] | None = None) -> Shown | PodStanding:
         """What a pod shows, or how it stands where it shows nothing."""
+        headers = {**AS_IT_IS, **self._headers}
         try:
-            async with asyncio.timeout(self._seconds):
-                answer = await self._client.request(
-                    method, f"{url}{PATH}", json=content, headers=self._headers, timeout=self._seconds
-                )
+            async with (
+                asyncio.timeout(self._seconds),
+                self._client.stream(
+                    method, f"{url}{PATH}", json=content, headers=headers, timeout=self._seconds
+                ) as answer,
+            ):
+                body = await read_within(answer, ANSWER_BYTES)
         except TimeoutError as error:
             raise httpx.ReadTimeout(f"no answer within {self._seconds:g} s") from error
         if answer.is_success:
             try:
-                return Shown.model_validate_json(answer.content)
+                return Shown.model_validate_json(body)
             except ValidationError:
                 return PodStanding(Standing.UNREACHABLE, "its answer cannot be read")
-        return _refusal(answer)
+        return _refusal(answer, body)
 
 
 def _wish(shown: Shown, wanted: BatchTable) -> dict[str, Any]:
@@ -197,11 +219,16 @@ def _wish(shown: Shown, wanted: BatchTable) -> dict[str, Any]:
     return {"generation": max(generations, default=0) + 1, **wanted_json(wanted)}
 
 
-def _refusal(answer: httpx.Response) -> PodStanding:
+def _shortened(said: str | None) -> str:
+    """What a pod says, as it may be repeated."""
+    return plain((said or "")[:REASON_CHARACTERS])
+
+
+def _refusal(answer: httpx.Response, body: bytes) -> PodStanding:
     """Whether it helps to ask again: not where the plugin is absent, the token wrong, or the wish refused."""
     try:
-        said = str(answer.json()["error"])
-    except (ValueError, KeyError, TypeError):
+        said = _shortened(Refusal.model_validate_json(body).error)
+    except ValidationError:
         said = ""
     status = answer.status_code
     if status == httpx.codes.NOT_FOUND:

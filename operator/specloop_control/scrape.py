@@ -41,8 +41,7 @@ async def fetch_page(
     """The page at `url`, read within `seconds` in all, and what its header says of the process.
 
     `server_name` is the name that the certificate must have, where that is not the URL's.  Raises httpx.HTTPError on a
-    failure, a status other than success, or a page that takes longer or is above the limit.  A page that comes
-    compressed all the same stays so.
+    failure, a status other than success, or a page that takes longer, is above the limit, or compressed.
     """
     try:
         extensions = {} if server_name is None else {"sni_hostname": server_name}
@@ -59,9 +58,11 @@ async def fetch_page(
 
 
 async def read_within(response: httpx.Response, max_bytes: int) -> bytes:
-    """The body as it comes; raises httpx.TransportError where it is longer."""
+    """The body as it comes; raises httpx.TransportError where it is longer, or compressed."""
+    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise httpx.TransportError(f"the answer of {response.url} is compressed, which it was asked not to be")
     body = bytearray()
-    async for chunk in response.aiter_raw():
+    async for chunk in response.aiter_bytes():
         body += chunk
         if len(body) > max_bytes:
             raise httpx.TransportError(f"the answer of {response.url} is above {max_bytes} bytes")

@@ -6,6 +6,7 @@ all of them.
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from specloop_operator.alertmanager import Message
 from specloop_operator.cluster import Cluster, Conflict, NotThere
 from specloop_operator.sight import Blind, parse
-from specloop_operator.store import POLICIES, Name, Store, target_of
+from specloop_operator.store import Name, Store, target_of
 from specloop_operator.telling import Telling
 from specloop_operator.workload import KINDS
 from specloop_policy.alerts import Alert, AlertNews, binding_of, heard, kept, truncated
@@ -25,11 +26,20 @@ LOG = logging.getLogger("specloop.alerts")
 
 Body = Mapping[str, Any]
 
+Asking = tuple[Body, tuple[AlertBinding, ...]]
+"""A policy, and what it asks of alerts."""
+
 TRIES = 5
 """Of one write: the operator writes a policy's status itself, so that conflicts happen, but not one after the other."""
 
 WORKLOAD_LABELS = {kind.lower(): kind for kind in KINDS}
 """Labels that name the workload that an alert is about, as kube-state-metrics calls them; each must be the target's."""
+
+_RANDOM = "[bcdfghjklmnpqrstvwxz2456789]"
+"""Letters that Kubernetes makes names of (k8s.io/apimachinery, util/rand)."""
+
+POD_NAMES = {"Deployment": rf"-{_RANDOM}{{1,10}}-{_RANDOM}{{5}}", "StatefulSet": r"-\d+"}
+"""How the names of a workload's pods go on after its own, for a pod that is gone by the time that its alert comes."""
 
 _REPORTS = TypeAdapter(tuple[AlertReport, ...])
 
@@ -58,9 +68,9 @@ class AlertBook:
 
         To record a message again changes nothing, so that whoever sends it may try again after an error.
         """
-        heard_by = dict[Name, list[Alert]]()
+        asking, heard_by = self._asking(), dict[Name, list[Alert]]()
         for alert in message.alerts:
-            concerned = self._concerned(alert)
+            concerned = self._concerned(alert, asking)
             if not concerned:
                 self._telling.alert(self._nobodys(alert))
             for name in concerned:
@@ -68,18 +78,26 @@ class AlertBook:
         names = list(heard_by)
         if message.truncated_alerts:
             LOG.warning("a message leaves out %d alerts: all policies look anew", message.truncated_alerts)
-            names = list(dict.fromkeys([*names, *self._with_bindings(message.namespace(self._namespace_label))]))
+            namespace = message.namespace(self._namespace_label)
+            found = asking.values() if namespace is None else [asking.get(namespace, [])]
+            names = list(dict.fromkeys([*names, *(_name(body) for ones in found for body, _ in ones)]))
         left_out = message.truncated_alerts > 0
         await asyncio.gather(*(self._write(name, heard_by.get(name, []), left_out=left_out) for name in names))
 
-    def _concerned(self, alert: Alert) -> list[Name]:
+    def _asking(self) -> dict[str, list[Asking]]:
+        """The policies that ask for any alert, by their namespace; read once for a message of many alerts."""
+        found = dict[str, list[Asking]]()
+        for body in self._store.policies():
+            if bindings := _bindings(body):
+                found.setdefault(_name(body)[0], []).append((body, bindings))
+        return found
+
+    def _concerned(self, alert: Alert, asking: Mapping[str, list[Asking]]) -> list[Name]:
         """The policies in the alert's namespace that ask for it."""
         return [
             _name(body)
-            for body in self._store.policies()
-            if alert.labels.get(self._namespace_label) == body["metadata"]["namespace"]
-            and binding_of(alert, _bindings(body)) is not None
-            and self._is_about(alert, body)
+            for body, bindings in asking.get(alert.labels.get(self._namespace_label, ""), ())
+            if binding_of(alert, bindings) is not None and self._is_about(alert, body)
         ]
 
     def _is_about(self, alert: Alert, policy: Body) -> bool:
@@ -89,25 +107,23 @@ class AlertBook:
             if label in alert.labels and (labelled, alert.labels[label]) != (kind, name):
                 return False
         pod = alert.labels.get(self._pod_label)
-        target = self._store.target(kind, (namespace, name)) if kind in KINDS else None
-        if not pod or target is None:
+        if not pod or kind not in KINDS:
             return True
-        return any(one["metadata"]["name"] == pod for one in self._store.pods_of(target)) or pod.startswith(f"{name}-")
+        target = self._store.target(kind, (namespace, name))
+        known = self._store.pods_of(target) if target is not None else ()
+        own = re.escape(name) + POD_NAMES[kind]
+        return any(one["metadata"]["name"] == pod for one in known) or re.fullmatch(own, pod) is not None
 
     def _nobodys(self, alert: Alert) -> AlertNews:
         return AlertNews.UNMATCHED if alert.labels.get(self._namespace_label) else AlertNews.NOWHERE
 
-    def _with_bindings(self, namespace: str | None) -> list[Name]:
-        """The policies that ask for any alert, of one namespace or all."""
-        return [
-            _name(body)
-            for body in self._store.policies()
-            if _bindings(body) and namespace in (None, body["metadata"]["namespace"])
-        ]
-
     async def _write(self, name: Name, alerts: Sequence[Alert], *, left_out: bool) -> None:
-        """Write one policy's; on a conflict as it is by then."""
-        body, tries = self._store.policy(name), TRIES
+        """Write one policy's; on a conflict as it is by then.
+
+        That an alert is over is said once: whether it fires is asked of the API server, for the watch may be behind.
+        """
+        over = any(not alert.firing for alert in alerts)
+        body, tries = await self._afresh(name) if over else self._store.policy(name), TRIES
         while body is not None:
             news, known = self._news(body, alerts, left_out=left_out)
             try:
@@ -127,10 +143,13 @@ class AlertBook:
             return
 
     async def _put(self, policy: Body, known: tuple[AlertReport, ...]) -> None:
-        """Write what a policy knows now, and nothing else of its status."""
+        """Write what a policy knows now, and nothing else of its status.
+
+        The store hears of it by the watch, which wakes the policy where alerts are other than in the store.
+        """
         alerts = _REPORTS.dump_python(known, mode="json", by_alias=True, exclude_none=True)
         after = {**(policy.get("status") or {}), "alerts": alerts}
-        self._store.put(POLICIES, await self._cluster.write_status(policy, after), self._now())
+        await self._cluster.write_status(policy, after)
 
     def _news(
         self, body: Body, alerts: Sequence[Alert], *, left_out: bool

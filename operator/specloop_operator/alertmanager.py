@@ -3,24 +3,31 @@
 MessageError    a message that cannot be read; sending it again does not help
 """
 
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from specloop_policy.alerts import Alert
 
 FORMAT = "4"
 
-Label = Annotated[str, Field(max_length=4096)]
-Labels = Annotated[dict[Label, Label], Field(max_length=256)]
-"""Prometheus takes fewer and shorter ones in any usual set-up; what is longer is no label to match."""
+Labels = dict[str, str]
+"""As many and as long as the body may have: one alert whose labels are long keeps no other of its message out."""
 
 
 class MessageError(ValueError):
     """A message that is none of Alertmanager's."""
+
+
+def _in_utc(time: datetime) -> datetime:
+    """The same moment; none that is in the year 1 or 9999 where it was written, and in no year of ours in UTC."""
+    try:
+        return time.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("it is before the year 1 or after the year 9999") from error
 
 
 class Status(StrEnum):
@@ -37,12 +44,12 @@ class _Payload(BaseModel):
 class _Alert(_Payload):
     status: Status
     labels: Labels
-    starts_at: AwareDatetime
+    starts_at: Annotated[AwareDatetime, AfterValidator(_in_utc)]
     fingerprint: Annotated[str, Field(min_length=1, max_length=64)]
 
     def alert(self) -> Alert:
         """The same as the policies take it."""
-        return Alert(self.fingerprint, _seconds(self.starts_at), self.status is Status.FIRING, self.labels)
+        return Alert(self.fingerprint, self.starts_at.timestamp(), self.status is Status.FIRING, self.labels)
 
 
 class Message(_Payload):
@@ -75,8 +82,3 @@ def read_message(body: bytes) -> Message:
     if message.version != FORMAT:
         raise MessageError(f"version: {message.version[:32]!r} is not {FORMAT}, the format of Alertmanager's webhooks")
     return message
-
-
-def _seconds(time: datetime) -> float:
-    """Seconds since the epoch; Go's zero time is before any."""
-    return time.timestamp()

@@ -17,7 +17,7 @@ from typing import Any
 
 from specloop_engine.command_line import CommandLine, Written, read, write
 from specloop_engine.configuration import Config, ConfigurationError, speculation_of
-from specloop_engine.container import annotation_variables, environment, image_tag
+from specloop_engine.container import annotation_variables, engine_release, environment
 from specloop_engine.failure import Harm
 from specloop_engine.json_object import dumps
 from specloop_engine.known_failures import known_failures, start_of
@@ -214,7 +214,7 @@ def _bind(template: Template, container: Mapping[str, Any], engine: Engine) -> B
             container.get("command") or (),
             container.get("args") or (),
             engine=engine,
-            version=image_tag(image),
+            version=engine_release(image),
             environment=environment(variables, annotations),
         )
     except CommandLineError as error:

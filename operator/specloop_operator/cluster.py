@@ -3,6 +3,7 @@
 ApiError        a request that failed; `retry`: the next tick may succeed
     Conflict    somebody else wrote in between: look again
     Forbidden   the role does not allow it
+    Busy        the server asks to come back later, as for a second after a definition was made
     NotThere    the object is gone
     NotLeading  another operator leads now, and this one writes nothing any more
 """
@@ -43,6 +44,10 @@ class Forbidden(ApiError):
     """The operator's role does not allow it."""
 
     retry = False
+
+
+class Busy(ApiError):
+    """The server asks to come back later."""
 
 
 class NotThere(ApiError):
@@ -233,7 +238,7 @@ def _failed(what: str, status: int, text: str, cause: BaseException | None) -> N
         said = str(json.loads(text)["message"])
     except (ValueError, KeyError, TypeError):
         said = text[:300]
-    kind = {409: Conflict, 403: Forbidden, 404: NotThere}.get(status, ApiError)
+    kind = {409: Conflict, 403: Forbidden, 404: NotThere, 429: Busy}.get(status, ApiError)
     raise kind(f"{what}: HTTP {status}: {said}") from cause
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Self
 
-from specloop_policy.report import as_time
+from specloop_policy.report import as_time, plain
 from specloop_policy.status import Condition, ConditionStatus
 
 
@@ -138,7 +138,7 @@ def _condition(
         observed_generation=generation,
         last_transition_time=since,
         reason=str(reason),
-        message=message[:32768],
+        message=plain(message)[:32768],
     )
 
 

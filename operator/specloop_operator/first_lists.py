@@ -1,16 +1,24 @@
 """Everything as it is when the operator begins, so that the first tick sees it all."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from kubernetes.aio.client import ApiClient, AppsV1Api, CoreV1Api, CustomObjectsApi
 
-from specloop_operator.cluster import listed
+from specloop_operator.cluster import Busy, listed
 from specloop_operator.governor import read_status
 from specloop_operator.store import PODS, POLICIES, Name, Store
 from specloop_operator.watching import kept
 from specloop_operator.workload import KINDS
 from specloop_policy.model import GROUP, VERSION
+
+BUSY_TRIES = 10
+"""A second each: in the end kubelet starts the operator anew, with longer gaps."""
+
+Body = Mapping[str, Any]
 
 
 async def fill(store: Store, client: ApiClient, namespaces: tuple[str, ...], now: Callable[[], float]) -> None:
@@ -39,9 +47,18 @@ async def fill(store: Store, client: ApiClient, namespaces: tuple[str, ...], now
         }
         for resource in (POLICIES, *(KINDS[kind].plural for kind in store.kinds), PODS):
             everywhere, within = lists[resource]
-            asking = everywhere() if namespace is None else within(namespace)
-            for body in await listed(f"listing {resource}", asking):
+            ask = everywhere if namespace is None else partial(within, namespace)
+            for body in await _listed(f"listing {resource}", ask):
                 store.put(resource, kept(resource, body), now())
+
+
+async def _listed(what: str, ask: Callable[[], Any]) -> list[Body]:
+    """A list; asked for again while the server is busy, as it is for a second after the definition was made."""
+    for _ in range(BUSY_TRIES):
+        with suppress(Busy):
+            return await listed(what, ask())
+        await asyncio.sleep(1.0)
+    return await listed(what, ask())
 
 
 def under_way(store: Store) -> list[Name]:

@@ -2,8 +2,10 @@
 
 import re
 
-FIGURE = re.compile(r"[\W\d]*\d[\W\d]*")
-"""A word of digits and signs only: `62`, `(0.35,`, `95%`, but not `k5`, `llama-70b` or a date with its time."""
+FIGURE = re.compile(r"\W*+\d[\W\d]*+")
+"""A word of digits and signs only: `62`, `(0.35,`, `95%`, but not `k5`, `llama-70b` or a date with its time.
+
+Possessive, because words of others are read, and a long one takes the square of its length otherwise."""
 
 
 def gist(text: str) -> str:

@@ -7,6 +7,7 @@ from kubernetes.aio.client import EventsV1Api, EventsV1Event, V1ObjectMeta, V1Ob
 from kubernetes.aio.client.exceptions import ApiException
 
 from specloop_operator.announcer import Event, PostFailed
+from specloop_policy.report import plain
 
 CONTROLLER = "specloop.dev/operator"
 MAX_NOTE_BYTES = 1024
@@ -43,7 +44,7 @@ class KubernetesEvents:
             type=event.reason.type.value,
             reason=event.reason.value,
             action=event.reason.action.value,
-            note=cut(event.note),
+            note=cut(plain(event.note)),
             regarding=V1ObjectReference(
                 api_version=regarding.api_version,
                 kind=regarding.kind,

@@ -29,11 +29,17 @@ from kubernetes.aio.leaderelection.resourcelock.leaselock import LeaseLock
 
 LOG = logging.getLogger("specloop.leadership")
 
-LEASE_SECONDS, RENEW_SECONDS, RETRY_SECONDS = 9.0, 6.0, 1.5
-"""Those of Kubernetes' own components (15, 10, 2), shorter by two fifths, so that a take-over is within 15 s."""
+LEASE_SECONDS, RENEW_SECONDS, RETRY_SECONDS = 9, 6.0, 1.5
+"""Those of Kubernetes' own components (15, 10, 2), shorter by two fifths, so that a take-over is within 15 s.
+
+A Lease counts whole seconds.
+"""
 
 REQUEST_SECONDS = 2.0
 """Two requests to a renewal leave time for a second try before RENEW_SECONDS are over."""
+
+FAILURES = (ApiException, aiohttp.ClientError, TimeoutError)
+"""What requests fail with."""
 
 
 def seconds_awake_or_not() -> float:
@@ -111,9 +117,10 @@ class Election:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await self._task
-        if self._leadership.holds():
+        held = self._leadership.holds()
+        self._leadership.lose()  # first, for the next one may lead as soon as it is given away
+        if held:
             await self._lock.release()
-        self._leadership.lose()
 
     async def _run(self) -> None:
         try:
@@ -146,18 +153,18 @@ class _Lease(LeaseLock):
         self._led = False
 
     async def get(self, name: str, namespace: str) -> Any:
-        """The record; raises Deposed where the Lease was ours and is another's now."""
+        """The record; raises Deposed where the Lease was ours and is another's now, or may be soon."""
         self._looked()
         try:
             lease = await self.api_instance.read_namespaced_lease(name, namespace, _request_timeout=REQUEST_SECONDS)
-        except ApiException as error:
-            return False, error
-        except (aiohttp.ClientError, TimeoutError) as error:
-            return False, ApiException(status=0, reason=str(error) or type(error).__name__)
+        except FAILURES as error:
+            self._check()
+            return False, error if isinstance(error, ApiException) else ApiException(status=0, reason=_words(error))
         self.lease_reference = lease
         record = self.election_record(lease)
         if self._led and record.holder_identity != self.identity:
             raise Deposed(f"the lease {name} is held by {record.holder_identity or 'nobody'} now")
+        self._check()
         return True, record
 
     async def create(self, name: str, namespace: str, election_record: LeaderElectionRecord) -> bool:
@@ -178,28 +185,35 @@ class _Lease(LeaseLock):
 
     async def release(self) -> None:
         """Say that it is nobody's, so that the next takes it at its next look; else it runs out by itself."""
-        with contextlib.suppress(Deposed):
-            found, _ = await self.get(self.name, self.namespace)
-            lease = self.lease_reference
-            if not found or lease is None or lease.spec is None:
-                return
-            lease.spec.holder_identity = ""
-            await self._written(
-                lambda: self.api_instance.replace_namespaced_lease(
+        try:
+            lease = await self.api_instance.read_namespaced_lease(
+                self.name, self.namespace, _request_timeout=REQUEST_SECONDS
+            )
+            if lease.spec is not None and lease.spec.holder_identity == self.identity:
+                lease.spec.holder_identity = ""
+                await self.api_instance.replace_namespaced_lease(
                     self.name, self.namespace, lease, _request_timeout=REQUEST_SECONDS
                 )
-            )
+        except FAILURES as error:
+            LOG.warning("the lease was not given away, and runs out by itself: %s", _words(error))
 
     async def _written(self, write: Callable[[], Any]) -> bool:
-        if self._led and not self._leadership.holds():
-            return False  # too late: what this process remembers is old
         began = self._leadership.now()
         try:
             await write()
-        except (ApiException, aiohttp.ClientError, TimeoutError) as error:
-            reason = error.reason if isinstance(error, ApiException) else str(error) or type(error).__name__
-            LOG.warning("the lease was not written: %s", reason)
+        except FAILURES as error:
+            LOG.warning("the lease was not written: %s", _words(error))
+            self._check()
             return False
         self._led = True
         self._leadership.renewed(began)
         return True
+
+    def _check(self) -> None:
+        """End what leads no more before another can: what this process remembers is old by then."""
+        if self._led and not self._leadership.holds():
+            raise Deposed(f"the lease {self.name} was not renewed within {RENEW_SECONDS:g} s")
+
+
+def _words(error: BaseException) -> str:
+    return str(error.reason or "" if isinstance(error, ApiException) else error) or type(error).__name__

@@ -1,5 +1,6 @@
 """What is kept of a pod: where it answers, how it is, and the level that it was started at."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,9 +9,13 @@ from typing import Any
 from specloop_control.live import PodStanding, Standing
 from specloop_operator.binding import Binding
 from specloop_policy.canary import Rollout
+from specloop_policy.report import plain
 
 DEFAULT_PORTS = {"VLLM": 8000, "LlamaCpp": 8080}
 """Where engines listen when nothing is said."""
+
+PORT, MOST_PORT = re.compile(r"[0-9]{1,5}"), 65535
+"""What a port may be; whoever makes a pod of these labels may write another number, which nobody can be asked at."""
 
 MESSAGE_CHARACTERS = 300
 """Of a container's last message, which may be the end of a long log: as much as reads well in a condition."""
@@ -67,8 +72,9 @@ def host(ip: str) -> str:
 def port_of(pod: Body, binding: Binding) -> int:
     """Where the engine listens: as its command says, else the container's first port, else the engine's own."""
     flag = binding.line.flag("--port")
-    if flag is not None and flag.value and flag.value.isdecimal():
-        return int(flag.value)
+    said = "" if flag is None else flag.value or ""
+    if PORT.fullmatch(said) and 0 < int(said) <= MOST_PORT:
+        return int(said)
     container = next(one for one in pod["spec"]["containers"] if one["name"] == binding.container)
     ports = container.get("ports") or ()
     return int(ports[0]["containerPort"]) if ports else DEFAULT_PORTS[binding.line.engine]
@@ -91,7 +97,7 @@ def read_pod(pod: Body, binding: Binding, level: str | None) -> Pod:
         started_at=_seconds(running.get("startedAt")),
         restarts=int(container.get("restartCount") or 0),
         broken=_broken(container),
-        pending=str(scheduled.get("message") or "") if scheduled.get("status") == "False" else "",
+        pending=plain(str(scheduled.get("message") or "")) if scheduled.get("status") == "False" else "",
         leaving=bool(pod["metadata"].get("deletionTimestamp")) or status.get("phase") in ("Succeeded", "Failed"),
         setting=binding.setting,
     )
@@ -116,7 +122,7 @@ def _broken(container: Body) -> str:
 
 def _shortened(message: str) -> str:
     """The end of a message on one line, where the error stands."""
-    line = " ".join(message.split())
+    line = plain(message)
     return line if len(line) <= MESSAGE_CHARACTERS else "… " + line[-MESSAGE_CHARACTERS:]
 
 

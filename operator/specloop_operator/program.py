@@ -100,7 +100,7 @@ async def run(settings: OperatorSettings) -> None:
         stack.push_async_callback(runner.stop)
         stack.push_async_callback(_sweeping(watching))
         await _watch(settings, watching, client, metrics, pulse, readiness, stop)
-        if turn.done():
+        if turn.done() and not turn.cancelled():  # kopf cancels, at its end, what was begun during its time
             turn.result()
 
 

@@ -15,12 +15,16 @@ from typing import Self
 
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 SHUTDOWN_SECONDS = 2
 """Given to a request under way when the operator ends: pages are small, and the pod's grace period is for roll-outs."""
 
 RENEWAL_SECONDS = 60.0
 """Between two looks at the certificate's files: as long as a kubelet may take to bring a changed Secret."""
+
+IDLE_SECONDS = 5
+"""For a request's head, and between two requests; uvicorn's own for the latter.  A head is one packet or two."""
 
 CONNECTIONS = 256
 """At a time; what is beyond gets 503.  A kubelet, some Prometheus servers and Alertmanagers have a few each."""
@@ -58,17 +62,28 @@ class Tls:
 class Server:
     """Serves from entering to leaving the context; port 0 takes any free one."""
 
-    def __init__(self, application: Starlette, what: str, address: str, port: int, tls: Tls | None = None) -> None:
+    def __init__(
+        self,
+        application: Starlette,
+        what: str,
+        address: str,
+        port: int,
+        tls: Tls | None = None,
+        *,
+        renewal_seconds: float = RENEWAL_SECONDS,
+        idle_seconds: int = IDLE_SECONDS,
+    ) -> None:
         """`what` names the pages in errors."""
         self._what = what
         self._address = (address, port)
         self._tls = tls
+        self._renewal_seconds = renewal_seconds
         self.port = port
         """The port that it listens on."""
         self._config = uvicorn.Config(
             application,
             loop="asyncio",
-            http="h11",
+            http=_Protocol,
             ws="none",
             lifespan="off",
             interface="asgi3",
@@ -76,6 +91,7 @@ class Server:
             log_config=None,
             server_header=False,
             limit_concurrency=CONNECTIONS,
+            timeout_keep_alive=idle_seconds,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         )
         self._server = _Server(self._config)
@@ -84,9 +100,11 @@ class Server:
     async def __aenter__(self) -> Self:
         """Begin to serve; connections are taken from now on.  Raises ListenError."""
         if self._tls is not None:
-            seen, context = self._certificate(self._tls)
+            seen, self._latest = self._certificate(self._tls)
+            context = self._latest
+            context.sni_callback = self._show_latest
             self._config.ssl_context_factory = lambda *_: context
-            self._tasks.append(asyncio.create_task(self._renewing(self._tls, context, seen), name="certificates"))
+            self._tasks.append(asyncio.create_task(self._renewing(self._tls, seen), name="certificates"))
         listening = _listen(self._what, *self._address)
         self.port = listening.getsockname()[1]
         self._tasks.insert(0, asyncio.create_task(self._server.serve([listening]), name=f"server of {self._what}"))
@@ -108,17 +126,20 @@ class Server:
         except OSError as error:
             raise ListenError(f"cannot serve {self._what} with {tls.certificate} and {tls.key}: {error}") from error
 
-    async def _renewing(self, tls: Tls, context: ssl.SSLContext, seen: tuple[int, ...]) -> None:
-        """Take up certificates that were renewed; new connections get them."""
+    async def _renewing(self, tls: Tls, seen: tuple[int, ...]) -> None:
+        """Take up certificates that were renewed."""
         while True:
-            await asyncio.sleep(RENEWAL_SECONDS)
+            await asyncio.sleep(self._renewal_seconds)
             with contextlib.suppress(OSError):  # half-written files are whole at the next look
                 if (now := tls.changed_at()) != seen:
-                    tls.context()
-                    context.load_cert_chain(tls.certificate, tls.key)
-                    if tls.client_ca is not None:
-                        context.load_verify_locations(tls.client_ca)
-                    seen = now
+                    seen, self._latest = now, tls.context()
+
+    def _show_latest(self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _: ssl.SSLContext) -> None:
+        """Go on with the latest certificates, of clients as well: what is trusted no more is in the old context yet.
+
+        OpenSSL asks at every handshake, whether or not the client names a server.
+        """
+        connection.context = self._latest
 
 
 def _listen(what: str, address: str, port: int) -> socket.socket:
@@ -129,6 +150,42 @@ def _listen(what: str, address: str, port: int) -> socket.socket:
         return socket.create_server((address, port), family=family, dualstack_ipv6=both)
     except OSError as error:
         raise ListenError(f"cannot listen on {address} port {port} for {what}: {error}") from error
+
+
+class _Protocol(H11Protocol):
+    """uvicorn's, with a limit for a request's head too, and for a body after its answer: it has none for either.
+
+    Whoever sends a byte now and then would hold one of the connections for ever, without showing any token.
+    """
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first head."""
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Wait no more once the head is whole."""
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing."""
+        super().connection_lost(exc)
+        self._forget()
+
+    def _watch(self) -> None:
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            self._forget()
+        elif self._deadline is None and not self.transport.is_closing():
+            self._deadline = self.loop.call_later(self.timeout_keep_alive, self.transport.close)
+
+    def _forget(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
 
 class _Server(uvicorn.Server):

@@ -273,4 +273,4 @@ def _why(error: httpx.HTTPError) -> str:
     text = str(error)
     if "certificate verify failed" in text:
         return f"its certificate is not trusted: {text.partition('failed: ')[2].partition(' (')[0]}"
-    return text if "bytes" in text else "it cannot be reached"
+    return text if "bytes" in text or "compressed" in text else "it cannot be reached"

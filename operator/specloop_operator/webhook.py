@@ -73,11 +73,19 @@ class Doorkeeper:
         return kind.lower() == "bearer" and any(matches)
 
 
-def webhook(book: AlertBook, door: Doorkeeper, bucket: Bucket, readiness: Readiness, metrics: Metrics) -> Starlette:
+def webhook(
+    book: AlertBook,
+    door: Doorkeeper,
+    bucket: Bucket,
+    readiness: Readiness,
+    metrics: Metrics,
+    *,
+    body_seconds: float = BODY_SECONDS,
+) -> Starlette:
     """The application."""
 
     async def alerts(request: Request) -> Response:
-        status, words = await _taken(request, book, door, bucket, readiness)
+        status, words = await _taken(request, book, door, bucket, readiness, body_seconds)
         metrics.answered(status)
         if status >= 400 and status != 401:
             LOG.warning("a message of alerts was answered with %d: %s", status, words)
@@ -88,7 +96,7 @@ def webhook(book: AlertBook, door: Doorkeeper, bucket: Bucket, readiness: Readin
 
 
 async def _taken(
-    request: Request, book: AlertBook, door: Doorkeeper, bucket: Bucket, readiness: Readiness
+    request: Request, book: AlertBook, door: Doorkeeper, bucket: Bucket, readiness: Readiness, body_seconds: float
 ) -> tuple[int, str]:
     """What a request is answered with, and why."""
     try:
@@ -104,10 +112,10 @@ async def _taken(
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         return 415, "send the body as it is, not compressed"
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        async with asyncio.timeout(body_seconds):
             body = await _body(request)
     except TimeoutError:
-        return 408, f"the body did not come within {BODY_SECONDS:g} s"
+        return 408, f"the body did not come within {body_seconds:g} s"
     except ClientDisconnect:
         return 400, "the body was cut off"
     if body is None:

@@ -11,6 +11,12 @@ from typing import Any
 ANNOTATION_FIELD = re.compile(r"metadata\.annotations\['([^']+)'\]")
 """How a variable names the annotation that fills it."""
 
+TAGGED_BY_THEMSELVES = frozenset({"lmcache"})
+"""Folders of images that are called as vLLM's are and tagged by another release."""
+
+VLLM_RELEASE = re.compile(r"v?[01]\.\d")
+"""How a tag begins that names a release of vLLM; those of others name a year."""
+
 REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 
 Variables = Iterable[Mapping[str, Any]]
@@ -45,9 +51,24 @@ def environment(variables: Variables, annotations: Mapping[str, Any]) -> dict[st
     return known
 
 
-def image_tag(image: str) -> str | None:
-    """The tag of an image, such as v0.11.0; None without one."""
-    return image.partition("@")[0].rpartition("/")[2].partition(":")[2] or None
+def image_name(image: str) -> str:
+    """An image's name without registry, folders, tag and digest."""
+    return image.partition("@")[0].rpartition("/")[2].partition(":")[0]
+
+
+def engine_release(image: str) -> str | None:
+    """The engine's release, as an image's tag says it: v0.11.0, server-b4567; None where the tag is not the engine's.
+
+    Images that hold an engine beside something else are tagged by that: lmcache/vllm-openai:v0.3.9 by LMCache,
+    llm-d-cuda:v0.9.0 by llm-d.
+    """
+    place, _, last = image.partition("@")[0].rpartition("/")
+    name, _, tag = last.partition(":")
+    if place.rpartition("/")[2].lower() in TAGGED_BY_THEMSELVES:
+        return None
+    if name.lower().startswith("vllm"):
+        return tag if VLLM_RELEASE.match(tag) else None
+    return tag if name.lower().startswith("llama") and tag else None
 
 
 def _expanded(value: str, known: Mapping[str, str]) -> str:

@@ -64,20 +64,20 @@ def heard(
 ) -> tuple[AlertNews, tuple[AlertReport, ...]]:
     """What the message says, and what is known afterwards; the same where nothing is new.
 
-    A repetition renews the time once half of it is over, so that most repetitions are no write.
+    A repetition renews the time once half of it is over, so that most repetitions are no write; and it asks for what
+    the binding asks for by then.
     """
     before = next((one for one in known if one.fingerprint == alert.fingerprint), None)
     others = [one for one in known if one is not before]
     if not alert.firing:
-        if before is None or before.resolved_at is not None or alert.starts_at < before.starts_at.timestamp():
-            return AlertNews.REPEATED, tuple(known)
-        return AlertNews.RESOLVED, (*others, before.model_copy(update={"resolved_at": as_time(now)}))
+        return _over(known, before, alert, now)
     until = as_time(now + expire_seconds)
     if before is not None and alert.starts_at <= before.starts_at.timestamp():
-        left = before.until.timestamp() - now
-        if before.resolved_at is not None or left > expire_seconds / 2.0:
+        lasts = before.until.timestamp() - now > expire_seconds / 2.0
+        if before.resolved_at is not None or (lasts and (before.action, before.level) == (action.type, action.level)):
             return AlertNews.REPEATED, tuple(known)
-        return AlertNews.REPEATED, (*others, before.model_copy(update={"until": until}))
+        renewed = {"until": until, "action": action.type, "level": action.level}
+        return AlertNews.REPEATED, (*others, before.model_copy(update=renewed))
     made = AlertReport(
         fingerprint=alert.fingerprint[:64],
         name=alert.name[:256],
@@ -88,6 +88,17 @@ def heard(
         level=action.level,
     )
     return AlertNews.RECEIVED, _fitting((*others, made), now)
+
+
+def _over(
+    known: Sequence[AlertReport], before: AlertReport | None, alert: Alert, now: float
+) -> tuple[AlertNews, tuple[AlertReport, ...]]:
+    """The same of an alert that is over; when it began is kept, so that its beginning may come late."""
+    if before is None or alert.starts_at < before.starts_at.timestamp():
+        return AlertNews.REPEATED, tuple(known)
+    what = AlertNews.RESOLVED if before.resolved_at is None else AlertNews.REPEATED
+    ended = {"starts_at": as_time(alert.starts_at), "resolved_at": before.resolved_at or as_time(now)}
+    return what, tuple(before.model_copy(update=ended) if one is before else one for one in known)
 
 
 def truncated(known: Sequence[AlertReport], now: float) -> tuple[AlertReport, ...]:
@@ -102,16 +113,24 @@ def kept(known: Iterable[AlertReport], now: float) -> tuple[AlertReport, ...]:
 
 
 def in_force(known: Iterable[AlertReport], bindings: Iterable[AlertBinding], now: float) -> tuple[FiringAlert, ...]:
-    """Alerts that ask for something now, the first heard of first; what no binding asks for any more is out."""
-    asked = {(one.action.type, one.action.level) for one in bindings}
+    """Alerts that ask for something now, the first heard of first; what no binding asks for any more is out.
+
+    Of its labels, the name alone is kept: an alert counts while a binding asks for an alert of this name and for this.
+    """
+    asked = tuple(bindings)
     firing = [
         one for one in kept(known, now) if one.resolved_at is None and one.action is not AlertActionType.EVALUATE_NOW
     ]
     return tuple(
         FiringAlert(one.name, one.action, one.level)
         for one in sorted(firing, key=lambda one: one.received_at)
-        if (one.action, one.level) in asked
+        if any(_asks_for(binding, one) for binding in asked)
     )
+
+
+def _asks_for(binding: AlertBinding, known: AlertReport) -> bool:
+    action, name = binding.action, binding.match.get("alertname", known.name)
+    return (action.type, action.level, name) == (known.action, known.level, known.name)
 
 
 def _fitting(known: Sequence[AlertReport], now: float) -> tuple[AlertReport, ...]:

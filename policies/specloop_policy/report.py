@@ -14,15 +14,24 @@ Time = Annotated[
 Text = Annotated[str, Field(max_length=4096)]
 
 
+def plain(text: str) -> str:
+    """Words of others on one line, with nothing in it that steers a terminal."""
+    return "".join([letter if letter.isprintable() else "?" for letter in " ".join(text.split())])
+
+
 class Report(BaseModel):
     """A piece of a status: written by the operator, read leniently."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
 
 
+LATEST = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
+"""A later moment may be rounded into a year that no calendar of ours has."""
+
+
 def as_time(seconds: float) -> datetime:
-    """Seconds since the epoch as a moment."""
-    return datetime.fromtimestamp(seconds, UTC)
+    """Seconds since the epoch as a moment; what is later than any calendar of ours is its end."""
+    return datetime.fromtimestamp(min(seconds, LATEST), UTC)
 
 
 def maybe_time(seconds: float | None) -> datetime | None:

@@ -12,7 +12,7 @@ class Options:
     """What a user may ask for."""
 
     image: str | None = None
-    """Of SpecLoop; None: this release's, by the name that the chart gives it."""
+    """With the plugin; None: this release's, by the name that scripts/build-images gives it."""
     token_secret: str = "specloop-live"
     token_key: str = "token"
     container: str | None = None

@@ -7,7 +7,7 @@ from typing import Any
 
 from specloop_cli.inject_yaml import Refusal
 from specloop_engine.command_line import CommandLine, read
-from specloop_engine.container import annotation_variables, environment, image_tag
+from specloop_engine.container import annotation_variables, engine_release, environment, image_name
 from specloop_engine.releases import parse_version
 from specloop_engine.words import CommandLineError, shortened
 from specloop_policy.engine import Engine
@@ -19,8 +19,6 @@ VLLM_IMAGE = re.compile(
     r"(?!.*(?:router|exporter|proxy|gateway|sidecar|scheduler|operator|controller)).*vllm.*", re.IGNORECASE
 )
 """An image's name, without registry and folders, that has vLLM as its program."""
-RELEASE = re.compile(r"v?[01]\.\d")
-"""How a tag begins that names a release of vLLM; those of others name a year."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +122,7 @@ def _items(container: Object, key: str) -> tuple[str, ...]:
     return tuple(items)
 
 
-def image_name(image: str) -> str:
-    """An image's name without registry, folders, tag and digest."""
-    return image.partition("@")[0].rpartition("/")[2].partition(":")[0]
-
-
 def release_of(image: str) -> str | None:
     """The tag of a vLLM image that names a release; None where it names none."""
-    tag = image_tag(image) or ""
-    names_one = "vllm" in image_name(image).lower() and RELEASE.match(tag) and parse_version(tag)
-    return tag if names_one else None
+    tag = engine_release(image) if "vllm" in image_name(image).lower() else None
+    return tag if tag and parse_version(tag) else None

@@ -8,9 +8,10 @@ from importlib.metadata import version
 
 from specloop_cli.inject_additions import Options, Plan
 from specloop_cli.inject_command import SETTING, write_command
-from specloop_cli.inject_engine import EngineContainer, Object, image_name, mapping, mappings
+from specloop_cli.inject_engine import EngineContainer, Object, mapping, mappings
 from specloop_cli.inject_yaml import Path, Refusal
 from specloop_engine.configuration import TOKENS
+from specloop_engine.container import image_name
 from specloop_engine.known_failures import start_of
 from specloop_engine.releases import Releases, parse_version
 from specloop_policy.ladder import Method
@@ -20,11 +21,8 @@ PLUGIN, LIVE, TOKEN = "specloop-plugin", "specloop-live", "specloop-token"
 FOLDERS = {PLUGIN: "/opt/specloop", LIVE: "/run/specloop", TOKEN: "/etc/specloop"}
 TOKEN_FILE = "token"
 
-COPY = (
-    "import shutil, specloop_vllm; "
-    f"shutil.copytree(specloop_vllm.__path__[0], '{FOLDERS[PLUGIN]}/specloop_vllm', dirs_exist_ok=True, "
-    "ignore=shutil.ignore_patterns('__pycache__'))"
-)
+COPY = ("cp", "-R", "/usr/share/specloop/specloop_vllm", f"{FOLDERS[PLUGIN]}/")
+"""Both images of charts/images have the plugin there, and the program."""
 RESOURCES = {"cpu": "100m", "memory": "128Mi"}
 """Of the init container; limits equal requests, or a pod whose other containers are Guaranteed would no longer be."""
 USER_FIELDS = ("runAsUser", "runAsGroup", "runAsNonRoot")
@@ -158,8 +156,8 @@ def _init_container(engine: EngineContainer, options: Options) -> Object:
     theirs = mapping(engine.data.get("securityContext"))
     return {
         "name": PLUGIN,
-        "image": options.image or f"specloop:{version('specloop')}",
-        "command": ["python", "-c", COPY],
+        "image": options.image or f"specloop-plugin:{version('specloop')}",
+        "command": list(COPY),
         "resources": {"requests": RESOURCES, "limits": RESOURCES},
         "securityContext": {
             **{key: theirs[key] for key in USER_FIELDS if key in theirs},

@@ -398,7 +398,7 @@ def inject(
         str | None, typer.Option("--vllm-version", metavar="V", help="Its release; by default the image's tag.")
     ] = None,
     image: Annotated[
-        str | None, typer.Option("--image", metavar="IMAGE", help="SpecLoop's own; by default specloop:VERSION.")
+        str | None, typer.Option("--image", metavar="IMAGE", help="SpecLoop's own; by default specloop-plugin:VERSION.")
     ] = None,
     token_secret: Annotated[
         str, typer.Option("--token-secret", metavar="NAME", help="Secret with the token of live control.")

@@ -34,11 +34,15 @@ class Format(StrEnum):
 def console(*, stderr: bool = False) -> "Console":
     """A console for text; colours only on a terminal, and never under NO_COLOR.
 
-    Markup is off, because names from files and arguments are printed; give a `style` or a `Text` for colour.
+    Markup is off, because names from files and arguments are printed; give a `style` or a `Text` for colour.  What does
+    not print, in a text as it is, becomes an escape: a pod's label or a server's warning could steer the terminal.
     """
     from rich.console import Console  # not at the top: --help and JSON do without
 
     class QuietConsole(Console):
+        def print(self, *objects: Any, **options: Any) -> None:
+            super().print(*(_printable(one) if isinstance(one, str) else one for one in objects), **options)
+
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError(errno.EPIPE, "nobody reads the output any more")
 
@@ -49,6 +53,11 @@ def console(*, stderr: bool = False) -> "Console":
         highlight=False,
         soft_wrap=True,
     )
+
+
+def _printable(text: str) -> str:
+    """A text of as many lines, without terminal control characters."""
+    return "".join([letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in text])
 
 
 def say(out: "Console", sentence: str, indent: int = 0) -> None:

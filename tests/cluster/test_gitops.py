@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -482,3 +483,147 @@ def test_a_change_that_cannot_be_read_lets_go_of_the_target(cluster: Cluster) ->
         assert scene.chat.condition("Progressing")["reason"] == "Cancelled"
         assert setting(cluster) is not None
         scene.rests()
+
+
+FLUX = "kustomize-controller"
+"""Flux' field manager, named as its controller."""
+FLUX_UNDOES = ("kubectl", "before-first-apply")
+"""How names of managers begin whose fields Flux takes over, and so takes out: kustomize-controller 1.9.4,
+internal/controller/kustomization_controller.go."""
+
+FLUX_SURVIVAL = {
+    # how a Kustomization applies: what becomes of an annotation that Git does not have, of one that Git has, of flags
+    "as it is": ("kept", "reverted", "reverted"),
+    "with `kustomize.toolkit.fluxcd.io/ssa: Merge`": ("kept", "reverted", "reverted"),
+    "with `spec.ignore` of what the operator writes": ("kept", "kept", "kept"),
+}
+"""What becomes of a setting that the operator wrote when Flux applies a new revision."""
+
+IGNORED = (
+    "/spec/template/metadata/annotations/specloop.dev~1speculative-config",
+    "/spec/template/spec/containers/0/args",
+)
+"""The paths of both bindings, for `spec.ignore`."""
+
+
+def flux_table() -> str:
+    """The same in Markdown, for docs/recipes/flux.md."""
+    rows = [f"| {way} | {' | '.join(fates)} |" for way, fates in FLUX_SURVIVAL.items()]
+    head = "| a Kustomization applies | annotation, not in Git | annotation, in Git too | flags |"
+    return "\n".join((head, "|---|---|---|---|", *rows))
+
+
+def flux_applies(cluster: Cluster, in_git: Object, *, merge: bool = False, ignored: tuple[str, ...] = ()) -> None:
+    """A reconciliation of kustomize-controller 1.9.4 (fluxcd/pkg, ssa 0.76.1, manager_apply.go).
+
+    It takes over what kubectl owns, leaves what it ignores out of Git's manifest where the operator has applied another
+    value, and applies the rest by force.  Whether anything differs is not asked first: to apply what changes nothing
+    changes nothing.
+    """
+    name = in_git["metadata"]["name"]
+    found = [one for one in cluster.objects("Deployment") if one["metadata"]["name"] == name]
+    if found and not merge:
+        managers = taken_over(found[0]["metadata"]["managedFields"])
+        cluster.patch(
+            "Deployment", name, [{"op": "replace", "path": "/metadata/managedFields", "value": managers}], manager=FLUX
+        )
+    wanted = copy.deepcopy(in_git)
+    for path in ignored:
+        *parents, last = (int(part) if part.isdecimal() else part.replace("~1", "/") for part in path.split("/")[1:])
+        holder, live = at(wanted, parents), at(found[0], parents)
+        if last in holder and holder[last] != live.get(last):
+            del holder[last]
+    cluster.apply(wanted, manager=FLUX, force=True)
+
+
+def taken_over(managers: list[Object]) -> list[Object]:
+    """Managed fields with those of kubectl as Flux' own."""
+    own = [one for one in managers if one["manager"] == FLUX and one["operation"] == "Apply"]
+    taken = [one for one in managers if one["manager"].startswith(FLUX_UNDOES) and "subresource" not in one]
+    if not taken:
+        return managers
+    fields: Object = {}
+    for one in (*own, *taken):
+        fields = united(fields, one["fieldsV1"])
+    rest = [one for one in managers if one not in own and one not in taken]
+    return [*rest, {**(own or taken)[0], "manager": FLUX, "operation": "Apply", "fieldsV1": fields}]
+
+
+def united(one: Object, other: Object) -> Object:
+    """Two sets of fields as one."""
+    return one | {name: united(one.get(name, {}), inner) for name, inner in other.items()}
+
+
+def at(body: Object, path: list[str | int]) -> Object:
+    """The mapping at a path; an empty one where there is none."""
+    found: Any = body
+    for part in path:
+        found = found[part] if isinstance(part, int) else found.get(part, {})
+    mapping: Object = found
+    return mapping
+
+
+def without_pods(in_git: Object) -> Object:
+    """A Deployment under a new name, that has no pods."""
+    return {
+        **in_git,
+        "metadata": {"name": f"llama-{secrets.token_hex(2)}"},
+        "spec": {**in_git["spec"], "replicas": 0},
+    }
+
+
+def operator_applies(cluster: Cluster, in_git: Object, part: Object, **spec: object) -> None:
+    """What the operator writes to a workload."""
+    own = {key: value for key, value in in_git.items() if key != "spec"}
+    cluster.apply({**own, "spec": {"template": part, **spec}}, manager="specloop", force=True)
+
+
+@pytest.mark.parametrize("way", FLUX_SURVIVAL)
+def test_what_survives_flux(cluster: Cluster, way: str) -> None:
+    """A new revision arrives in each case, and a held roll-out stays held."""
+    merge, ignored = "Merge" in way, IGNORED if "ignore" in way else ()
+    for (in_git, part), expected in zip(BODIES, FLUX_SURVIVAL[way], strict=True):
+        body = without_pods(in_git)
+        flux_applies(cluster, body)
+        operator_applies(cluster, body, part, paused=True)
+        body = copy.deepcopy(body)
+        body["metadata"]["labels"] = {"tier": "gold"}
+        flux_applies(cluster, body, merge=merge, ignored=ignored)
+        live = cluster.get("Deployment", body["metadata"]["name"])
+        assert live["metadata"]["labels"]["tier"] == "gold"
+        assert live["spec"]["paused"]
+        assert {drafts(3): "kept", drafts(5): "reverted", None: "dropped"}[setting_of(live)] == expected
+
+
+@pytest.mark.parametrize(
+    ("manager", "merge", "left"),
+    [
+        ("kubectl-patch", False, None),
+        ("kubectl", False, None),
+        ("kubectl-patch", True, drafts(5)),
+        ("flux-client-side-apply", False, drafts(5)),
+    ],
+    ids=["by hand", "by an undo", "by hand, with Merge", "by hand, in another name"],
+)
+def test_flux_takes_out_an_annotation_that_kubectl_set(
+    cluster: Cluster, manager: str, merge: bool, left: str | None
+) -> None:
+    """By hand, or by an undo, which leaves the key to kubectl: at the next reconciliation it is gone, which is off."""
+    body = without_pods(annotated())
+    flux_applies(cluster, body)
+    part: Object = {"metadata": {"annotations": {ANNOTATION: drafts(5)}}}
+    if manager == "kubectl":  # an undo of what the operator wrote
+        operator_applies(cluster, body, {"metadata": {"annotations": {ANNOTATION: drafts(3)}}})
+    name = body["metadata"]["name"]
+    cluster.patch("Deployment", name, {"spec": {"template": part}}, manager=manager)
+    assert setting_of(cluster.get("Deployment", name)) == drafts(5)
+    flux_applies(cluster, body, merge=merge)
+    assert setting_of(cluster.get("Deployment", name)) == left
+
+
+def test_the_page_on_flux_says_what_was_seen() -> None:
+    """The table and the paths are this file's own."""
+    page = (Path(__file__).parents[2] / "docs" / "recipes" / "flux.md").read_text(encoding="utf-8")
+    assert flux_table() in page
+    for path in IGNORED:
+        assert f'"{path}"' in page

@@ -4,15 +4,59 @@
 {{- $name | trunc 63 | trimSuffix "-" -}}
 {{- end }}
 
-{{/* What tells this release's pods from others; these never change. */}}
+{{/* What tells this release's operators from other pods; these never change. */}}
 {{- define "specloop.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{- define "specloop.labels" -}}
-{{ include "specloop.selector" . }}
+{{/* The same of the pod that `helm test` starts, which the Service must not lead to. */}}
+{{- define "specloop.testSelector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}-test
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "specloop.commonLabels" -}}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- define "specloop.labels" -}}
+{{ include "specloop.selector" . }}
+{{ include "specloop.commonLabels" . }}
+{{- end }}
+
+{{- define "specloop.image" -}}
+{{ .Values.image | default (printf "specloop:%s" .Chart.AppVersion) }}
+{{- end }}
+
+{{/* What the health port speaks, which is also the name of the port. */}}
+{{- define "specloop.scheme" -}}
+{{ .Values.metrics.tlsSecret | empty | ternary "http" "https" }}
+{{- end }}
+
+{{- define "specloop.healthPort" -}}
+{{ .Values.settings.healthPort | default 8080 | int }}
+{{- end }}
+
+{{/* The Service, as certificates and Alertmanager name it. */}}
+{{- define "specloop.host" -}}
+{{ include "specloop.name" . }}.{{ .Release.Namespace }}.svc
+{{- end }}
+
+{{/* What every container may do: the restricted level of the Pod Security Standards, and no writing. */}}
+{{- define "specloop.containerSecurity" -}}
+readOnlyRootFilesystem: true
+allowPrivilegeEscalation: false
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{- define "specloop.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
 {{- end }}

@@ -15,10 +15,13 @@ import httpx
 
 from tests.support.cluster.daemons import dies_with_us
 from tests.support.cluster.environment import ConfigError, Object, expand
+from tests.support.cluster.mounts import mounted
 from tests.support.cluster.node_api import now
 
 SIMULATED_VLLM = "specloop.test/simulated-vllm"
-"""The one image there is, by any tag; containers of other images run what is on this machine."""
+"""The image of an engine, by any tag; containers of unknown images run what is on this machine."""
+OPERATOR = "specloop"
+"""The image of the chart, by any tag: this Python, with the pod's volumes mounted, for which it takes root."""
 ENTRYPOINT = ("vllm", "serve")
 """As that of vllm/vllm-openai."""
 BIN = Path(__file__).parent / "bin"
@@ -26,6 +29,19 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 MESSAGE_BYTES, MESSAGE_LINES = 2048, 80
 """The most of a log that becomes a termination message (Kubernetes: Determine the Reason for Pod Failure)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a pod gives its containers, asked for anew at every start; both raise ConfigError."""
+
+    environment: Callable[[Object], Awaitable[Mapping[str, str]]]
+    mounts: Callable[[Object], Awaitable[Mapping[str, Path]]]
+    """Places in the container, to files and folders of this machine."""
+    changed: Callable[[], None]
+    """Called when the container's status is another."""
+    restarts: bool = True
+    """Whether containers that end are started again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +68,7 @@ class Container:
         address: str,
         folder: Path,
         back_off: BackOff,
-        environment: Callable[[Object], Awaitable[Mapping[str, str]]],
-        changed: Callable[[], None],
+        pod: Surroundings,
     ) -> None:
         self.name: str = spec["name"]
         self.log = folder / "log"
@@ -63,8 +78,7 @@ class Container:
         self._address = address
         self._folder = folder
         self._back_off = back_off
-        self._environment = environment
-        self._changed = changed
+        self._pod = pod
         self._state: Object = {"waiting": {"reason": "ContainerCreating"}}
         self._last: Object = {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -74,6 +88,12 @@ class Container:
     def began(self) -> bool:
         """Whether it has run at all."""
         return "waiting" not in self._state or bool(self._last)
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended; None while it runs, or is yet to run."""
+        code: int | None = self._state.get("terminated", {}).get("exitCode")
+        return code
 
     @property
     def pid(self) -> int:
@@ -101,7 +121,7 @@ class Container:
         while True:
             began = time.monotonic()
             ended = await self._run_once()
-            if self._ending:
+            if self._ending or not self._pod.restarts:
                 return
             wait = 0.0 if time.monotonic() - began > 2.0 * self._back_off.most else wait
             self._last = {"terminated": ended}
@@ -128,8 +148,7 @@ class Container:
         """Run the process to its end; the terminated state."""
         started, offset = now(), self.log.stat().st_size if self.log.exists() else 0
         try:
-            environment = await self._environment_until_known()
-            self._process = self._start(environment)
+            self._process = self._start(*await self._surroundings_until_known())
         except FileNotFoundError as error:
             message = f'exec: "{error.filename}": executable file not found in $PATH'
             return self._terminated(128, started, message, "StartError")
@@ -142,20 +161,31 @@ class Container:
             _kill_group(self._process.pid)
         return self._terminated(code if code >= 0 else 128 - code, started, self._message(code, offset))
 
-    async def _environment_until_known(self) -> Mapping[str, str]:
+    async def _surroundings_until_known(self) -> tuple[Mapping[str, str], Mapping[str, Path]]:
         while True:
             try:
-                return await self._environment(self._spec)
+                environment = await self._pod.environment(self._spec)
+                return environment, await self._pod.mounts(self._spec) if self._image == OPERATOR else {}
             except ConfigError as error:
                 self._become({"waiting": {"reason": "CreateContainerConfigError", "message": str(error)}})
                 await asyncio.sleep(self._back_off.first)
 
-    def _start(self, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        simulated = self._spec["image"].startswith(SIMULATED_VLLM)
+    @property
+    def _image(self) -> str:
+        return str(self._spec["image"]).partition(":")[0]
+
+    def _start(self, environment: Mapping[str, str], mounts: Mapping[str, Path]) -> subprocess.Popen[bytes]:
+        simulated = self._image == SIMULATED_VLLM
         words = [*self._spec.get("command", ENTRYPOINT if simulated else ()), *self._spec.get("args", ())]
         command = [expand(word, environment) for word in words]
-        path = f"{BIN}:{Path(sys.executable).parent}:{SYSTEM_PATH}" if simulated else SYSTEM_PATH
+        python = f"{Path(sys.executable).parent}:{SYSTEM_PATH}"
+        path = {SIMULATED_VLLM: f"{BIN}:{python}", OPERATOR: python}.get(self._image, SYSTEM_PATH)
         own = {"PATH": path, "HOME": str(self._folder), "POD_ADDRESS": self._address}
+        if self._image == OPERATOR:
+            # All pods share this machine's addresses, so that none may listen on all.
+            own["SPECLOOP_HEALTH_ADDRESS"] = self._address
+            read_only = self._spec.get("securityContext", {}).get("readOnlyRootFilesystem", False)
+            command = mounted(command, mounts, self._folder / "root", read_only=read_only)
         with self.log.open("ab") as log:
             return subprocess.Popen(
                 dies_with_us(command),
@@ -169,7 +199,7 @@ class Container:
 
     def _become(self, state: Object, ready: bool = False) -> None:
         self._state, self.ready = state, ready
-        self._changed()
+        self._pod.changed()
 
     def _terminated(self, code: int, started: str, message: str, reason: str = "Error") -> Object:
         ended = {"exitCode": code, "reason": reason if code else "Completed", "startedAt": started}
@@ -206,8 +236,9 @@ class Container:
     async def _answers(self, http: httpx.AsyncClient, probe: Object) -> bool:
         ports = {port.get("name"): port["containerPort"] for port in self._spec.get("ports", ())}
         port = ports.get(probe["port"], probe["port"])
+        scheme = probe.get("scheme", "HTTP").lower()
         try:
-            answer = await http.get(f"http://{self._address}:{port}{probe.get('path', '/')}")
+            answer = await http.get(f"{scheme}://{self._address}:{port}{probe.get('path', '/')}")
         except httpx.HTTPError:
             return False
         return 200 <= answer.status_code < 400

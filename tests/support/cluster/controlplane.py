@@ -4,6 +4,8 @@ Several may run side by side, each with ports and a folder of its own. They are 
 start and one after the other, because an API server whose etcd is gone lingers for a minute.
 """
 
+import base64
+import json
 import secrets
 import shutil
 import ssl
@@ -18,12 +20,22 @@ import httpx
 import yaml
 
 from tests.support.cluster.daemons import Daemon, free_port
+from tests.support.cluster.environment import Object
 from tests.support.cluster.kubeconfig import Kubeconfig
 
 READY_SECONDS = 60.0
 """It takes 2 to 4; the machine may have other things to do."""
 CRDS = Path(__file__).parents[3] / "crds"
 TOKEN_SECONDS = 24 * 3600
+CREDENTIAL = "authentication.kubernetes.io/credential-id"
+"""Where the API server says by which of a service account's tokens a request came (KEP-4193)."""
+AUDITED: Object = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata", "verbs": ["create", "update", "patch", "delete", "deletecollection"]}],
+}
+"""What is written down of requests: of writes, who asked for what, when, and with which answer."""
 
 
 class ControlPlane:
@@ -75,6 +87,13 @@ class ControlPlane:
         yield
         self.start_api()
 
+    def audit(self, kubeconfig: Kubeconfig) -> list[Object]:
+        """The writes that the API server has answered to who holds this service account's token, oldest first."""
+        with self._audit_log.open(encoding="utf-8") as log:
+            entries = [json.loads(line) for line in log if line.endswith("\n")]
+        whose = [f"JTI={_token_id(kubeconfig.token)}"]
+        return [one for one in entries if (one["user"].get("extra") or {}).get(CREDENTIAL) == whose]
+
     def client(self, kubeconfig: Kubeconfig | None = None) -> httpx.Client:
         """A plain HTTP client of the API server, by default the admin's."""
         who = kubeconfig or self.admin
@@ -118,12 +137,21 @@ class ControlPlane:
         return self.folder / "service-accounts.key"
 
     @property
+    def _audit_policy(self) -> Path:
+        return self.folder / "audit-policy.yaml"
+
+    @property
+    def _audit_log(self) -> Path:
+        return self.folder / "audit.log"
+
+    @property
     def _tokens(self) -> Path:
         return self.folder / "tokens.csv"
 
     def _write_secrets(self) -> None:
         key = ["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", str(self._signing_key)]
         subprocess.run(key, check=True, capture_output=True)
+        self._audit_policy.write_text(yaml.safe_dump(AUDITED))
         self._tokens.write_text(f'{self.admin.token},admin,admin,"system:masters"\n')
         self.admin.write()
 
@@ -153,6 +181,8 @@ class ControlPlane:
             "service-account-key-file": self._signing_key,
             "service-account-signing-key-file": self._signing_key,
             "token-auth-file": self._tokens,
+            "audit-policy-file": self._audit_policy,
+            "audit-log-path": self._audit_log,
             "authorization-mode": "Node,RBAC",
             "service-cluster-ip-range": "10.0.0.0/24",
             "endpoint-reconciler-type": "none",
@@ -165,6 +195,7 @@ class ControlPlane:
             **self._client_flags(),
             "use-service-account-credentials": "true",
             "service-account-private-key-file": self._signing_key,
+            "root-ca-file": self.admin.ca,  # what pods trust the API server by
         }
 
     def _client_flags(self) -> Mapping[str, object]:
@@ -190,3 +221,10 @@ class ControlPlane:
             if not daemon.running or time.monotonic() > deadline:
                 raise AssertionError(f"not ready ({daemon.log}): {daemon.last_words()}")
             time.sleep(0.05)
+
+
+def _token_id(token: str) -> str:
+    """The `jti` of a service account's token, which is a JSON Web Token (RFC 7519)."""
+    claims = token.split(".")[1]
+    found: str = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["jti"]
+    return found

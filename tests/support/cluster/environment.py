@@ -3,6 +3,7 @@
 The rules are those of the Kubernetes API reference, EnvVar and Container.args.
 """
 
+import base64
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -54,6 +55,13 @@ async def _value_from(source: Object, pod: Object, read: ReadObject) -> str | No
         raise ConfigError(f'couldn\'t find key {key} in configmap "{name}"')
     value: str | None = values.get(key)
     return value
+
+
+def decoded(found: Object) -> dict[str, bytes]:
+    """The values of a ConfigMap or a Secret."""
+    if found.get("kind") == "Secret":
+        return {key: base64.b64decode(value) for key, value in found.get("data", {}).items()}
+    return {key: value.encode() for key, value in found.get("data", {}).items()}
 
 
 def field(pod: Object, path: str) -> str:

@@ -1,7 +1,8 @@
 """A node whose pods are processes of this machine, each with a loopback address of its own.
 
-It honours of a pod: command, args, env, readinessProbe.httpGet, terminationMessagePolicy, the grace period, and what
-the scheduler looks at.  It has no images, volumes, init containers, other probes, or restart policies but Always.
+It honours of a pod: command, args, env, readinessProbe.httpGet, terminationMessagePolicy, restart policies, the grace
+period, what the scheduler looks at, and of the operator's image volumes and readOnlyRootFilesystem.  It has no images,
+init containers, users, other probes, or volumes of other containers.
 """
 
 import asyncio
@@ -73,6 +74,9 @@ class Kubelet:
         """By uid."""
         self._ended: set[str] = set()
         """Uids of pods that are no more, of which the API's watch may still tell something older."""
+        self.hosts: dict[str, str] = {}
+        """Addresses by the names that pods of the operator's image can look up, for there is no DNS and Services lead
+        nowhere; read when a container starts."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -151,7 +155,7 @@ class Kubelet:
             self._pods[uid].update(pod)
             return
         folder = self._folder / f"{pod['metadata']['name']}-{uid[:8]}"
-        self._pods[uid] = Pod(pod, self._addresses.next(), folder, self._api, self._back_off)
+        self._pods[uid] = Pod(pod, self._addresses.next(), folder, self._api, self._back_off, self.hosts)
         self._spawn(self._run(uid))
 
     async def _run(self, uid: str) -> None:

@@ -14,6 +14,8 @@ from tests.support.cluster.kubeconfig import Kubeconfig
 
 RETRY_SECONDS = 0.2
 LEASE_SECONDS = 40
+TOKEN_SECONDS = 3600
+"""As pods get them."""
 
 
 def now() -> str:
@@ -29,6 +31,8 @@ class NodeApi:
         headers = {"Authorization": f"Bearer {kubeconfig.token}", "User-Agent": "process-kubelet"}
         self._http = httpx.AsyncClient(base_url=kubeconfig.url, headers=headers, verify=trust, timeout=10.0)
         self._node = node
+        self.address = httpx.URL(kubeconfig.url)
+        """Where it is."""
         self._under_way: set[asyncio.Task[httpx.Response]] = set()
 
     async def close(self) -> None:
@@ -94,6 +98,14 @@ class NodeApi:
     async def read(self, namespace: str, plural: str, name: str) -> Object | None:
         """An object of the core group, or None."""
         return await self._send("GET", f"/api/v1/namespaces/{namespace}/{plural}/{name}")
+
+    async def token(self, namespace: str, account: str) -> str:
+        """A fresh token of a service account."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+        answer = await self._send("POST", path, {"spec": {"expirationSeconds": TOKEN_SECONDS}})
+        assert answer is not None, f"{namespace} has no service account {account}"
+        found: str = answer["status"]["token"]
+        return found
 
     async def _apply(self, collection: str, body: Object) -> None:
         named = {**body, "metadata": {**body.get("metadata", {}), "name": self._node}}

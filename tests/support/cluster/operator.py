@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,11 +16,14 @@ import yaml
 
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.environment import Object
+from tests.support.cluster.kubeconfig import Kubeconfig
 
 CHART = Path(__file__).parents[3] / "charts" / "specloop"
 START_SECONDS = 90.0
 STOP_SECONDS = 20.0
 LOG_CHARACTERS = 8000
+LEASE = "specloop"
+"""The one that the chart's role is about, in a release of this name."""
 FORBIDDEN = ("Merge-patching finished with inconsistencies", "Traceback (most recent call last)")
 """What no log of the operator may ever say."""
 
@@ -27,15 +31,20 @@ FORBIDDEN = ("Merge-patching finished with inconsistencies", "Traceback (most re
 class Operator:
     """An operator of one namespace, from `start` to `stop` or `kill`; its log is one file over all its lives."""
 
-    def __init__(self, cluster: Cluster, settings: Object | None = None, *, url: str | None = None) -> None:
-        """`url` is where it finds the API server, such as a proxy in front of it."""
+    def __init__(
+        self, cluster: Cluster, settings: Object | None = None, *, url: str | None = None, replica: str | None = None
+    ) -> None:
+        """`url` is where it finds the API server, such as a proxy in front of it; replicas take turns by a Lease."""
         self._cluster = cluster
-        self._kubeconfig = _account(cluster, url)
+        self.kubeconfig = _account(cluster, url)
         self._port = _free_port()
         own = {"namespaces": [cluster.namespace], "healthAddress": "127.0.0.1", "healthPort": self._port}
-        self._settings = cluster.folder / "settings.yaml"
-        self._settings.write_text(yaml.safe_dump({**own, **(settings or {})}))
-        self.log_file = cluster.folder / "operator.log"
+        lease = {} if replica is None else {"lease": {"namespace": cluster.namespace, "name": LEASE}}
+        folder = cluster.folder / (replica or "")
+        folder.mkdir(exist_ok=True)
+        self._settings = folder / "settings.yaml"
+        self._settings.write_text(yaml.safe_dump({**own, **lease, **(settings or {})}))
+        self.log_file = folder / "operator.log"
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -56,7 +65,7 @@ class Operator:
         environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(self._cluster.folder),
-            "KUBECONFIG": str(self._kubeconfig),
+            "KUBECONFIG": str(self.kubeconfig.path),
         }
         command = [sys.executable, "-m", "specloop_operator", "--config", str(self._settings)]
         with self.log_file.open("ab") as log:
@@ -77,6 +86,29 @@ class Operator:
         if self._process is not None and self._process.poll() is None:
             self._end(signal.SIGTERM)
 
+    def terminate(self) -> None:
+        """Ask it to end, without waiting for that."""
+        self._signal(signal.SIGTERM)
+
+    def freeze(self) -> None:
+        """Stop it in the middle of what it does, as a machine that is suspended does."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on where it was."""
+        self._signal(signal.SIGCONT)
+
+    def until_ended(self) -> int:
+        """Wait until it has ended by itself; its exit code."""
+        assert self._process is not None
+        return self._process.wait(STOP_SECONDS)
+
+    @property
+    def leads(self) -> bool:
+        """Whether it says that it is the one that acts."""
+        [found] = re.findall(r"^specloop_leader (\S+)$", self.get("/metrics").text, re.MULTILINE)
+        return float(found) == 1.0
+
     def get(self, path: str) -> httpx.Response:
         """One of its own pages."""
         return httpx.get(f"http://127.0.0.1:{self._port}{path}", timeout=5.0)
@@ -92,9 +124,13 @@ class Operator:
         assert not found, f"{found} in the log: {text[-6000:]}"
 
     def _end(self, number: signal.Signals) -> None:
+        self._signal(number)
+        self._signal(signal.SIGCONT)  # one that is frozen would not end
+        self.until_ended()
+
+    def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(number)
-        self._process.wait(STOP_SECONDS)
 
     def _ready(self) -> bool:
         try:
@@ -103,7 +139,7 @@ class Operator:
             return False
 
 
-def _account(cluster: Cluster, url: str | None) -> Path:
+def _account(cluster: Cluster, url: str | None) -> Kubeconfig:
     """The chart's own service account with the chart's own roles; a kubeconfig with its token."""
     values = ["--set", f"namespaces={{{cluster.namespace}}}", "--set", "crds.install=false"]
     rendered = cluster.helm("template", "specloop", str(CHART), *values)
@@ -113,7 +149,7 @@ def _account(cluster: Cluster, url: str | None) -> Path:
     name = next(
         one["metadata"]["name"] for one in yaml.safe_load_all(rendered) if one and one["kind"] == "ServiceAccount"
     )
-    return cluster.control_plane.service_account(cluster.namespace, name, url=url).path
+    return cluster.control_plane.service_account(cluster.namespace, name, url=url)
 
 
 def _free_port() -> int:

@@ -6,16 +6,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.support.cluster.container import BackOff, Container
+from tests.support.cluster.container import BackOff, Container, Surroundings
 from tests.support.cluster.environment import Object, environment_of
 from tests.support.cluster.node_api import NodeApi, now
+from tests.support.cluster.volumes import write_volumes
 
 
 class Pod:
     """A pod that runs here, from the moment it is bound to the node until it is gone from the API."""
 
-    def __init__(self, pod: Object, address: str, folder: Path, api: NodeApi, back_off: BackOff) -> None:
+    def __init__(
+        self, pod: Object, address: str, folder: Path, api: NodeApi, back_off: BackOff, hosts: Mapping[str, str]
+    ) -> None:
         self.address = address
+        self._folder = folder
+        self._hosts = hosts
         self._object = pod
         self._api = api
         self._started = now()
@@ -23,7 +28,7 @@ class Pod:
         self._grace: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         self._transitions: dict[str, tuple[str, str]] = {}
         """Status of each condition, and since when it has it."""
-        self.containers = {spec["name"]: self._container(spec, folder, back_off) for spec in pod["spec"]["containers"]}
+        self.containers = {spec["name"]: self._container(spec, back_off) for spec in pod["spec"]["containers"]}
 
     @property
     def name(self) -> str:
@@ -60,15 +65,37 @@ class Pod:
         """Take it out of the API, now that nothing of it runs."""
         await self._api.forget(self._object)
 
-    def _container(self, spec: Object, folder: Path, back_off: BackOff) -> Container:
-        own = folder / spec["name"]
+    def _container(self, spec: Object, back_off: BackOff) -> Container:
+        own = self._folder / spec["name"]
         own.mkdir(parents=True)
-        return Container(spec, self.address, own, back_off, self._environment, self._changed.set)
+        restarts = self._object["spec"]["restartPolicy"] == "Always"
+        return Container(
+            spec,
+            self.address,
+            own,
+            back_off,
+            Surroundings(self._environment, self._mounts, self._changed.set, restarts),
+        )
 
     async def _environment(self, container: Object) -> Mapping[str, str]:
         """From the pod as it is now, as at every start of a container."""
         pod = {**self._object, "status": {**self._object.get("status", {}), "podIP": self.address}}
-        return await environment_of(container, pod, partial(self._api.read, pod["metadata"]["namespace"]))
+        server = self._api.address
+        variables = {"KUBERNETES_SERVICE_HOST": server.host, "KUBERNETES_SERVICE_PORT": str(server.port)}
+        return variables | await environment_of(container, pod, self._read)
+
+    async def _mounts(self, container: Object) -> Mapping[str, Path]:
+        """The volumes, and /etc/hosts, with which kubelets tell pods who they are."""
+        hosts = self._folder / "hosts"
+        names = {"localhost": "127.0.0.1", self.name: self.address, **self._hosts}
+        hosts.write_text("".join(f"{address} {name}\n" for name, address in names.items()))
+        namespace, account = self._object["metadata"]["namespace"], self._object["spec"]["serviceAccountName"]
+        token = partial(self._api.token, namespace, account)
+        folder = self._folder / container["name"] / "volumes"
+        return {"/etc/hosts": hosts, **await write_volumes(container, self._object, self._read, token, folder)}
+
+    async def _read(self, plural: str, name: str) -> Object | None:
+        return await self._api.read(self._object["metadata"]["namespace"], plural, name)
 
     async def _report(self) -> None:
         """Write the status, and again after every change."""
@@ -81,7 +108,7 @@ class Pod:
         ready = all(container.ready for container in self.containers.values())
         conditions = {"Initialized": True, "ContainersReady": ready, "Ready": ready}
         return {
-            "phase": "Running" if any(container.began for container in self.containers.values()) else "Pending",
+            "phase": self._phase(),
             "hostIP": "127.0.0.1",
             "podIP": self.address,
             "podIPs": [{"ip": self.address}],
@@ -89,6 +116,13 @@ class Pod:
             "conditions": [self._condition(name, holds) for name, holds in conditions.items()],
             "containerStatuses": [container.status() for container in self.containers.values()],
         }
+
+    def _phase(self) -> str:
+        containers = self.containers.values()
+        codes = [container.exit_code for container in containers]
+        if self._object["spec"]["restartPolicy"] == "Always" or None in codes:
+            return "Running" if any(container.began for container in containers) else "Pending"
+        return "Failed" if any(codes) else "Succeeded"
 
     def _condition(self, name: str, holds: bool) -> Object:
         status = str(holds)

@@ -28,6 +28,8 @@ class Chart:
 
     def __init__(self, helm: str | Path) -> None:
         self._helm = helm
+        self._rendered: dict[str, str] = {}
+        """What was rendered already, by the values."""
 
     def lint(self) -> str:
         """What `helm lint` says of the chart with its own values; raises Refused where it finds fault."""
@@ -36,7 +38,16 @@ class Chart:
     def render(self, **values: Any) -> Sequence[Mapping[str, Any]]:
         """Every manifest of the chart with these values."""
         command = ("template", "specloop", CHART, "--namespace", NAMESPACE, "--values", "-")
-        return [one for one in yaml.safe_load_all(self._run(*command, given=json.dumps(values))) if one]
+        given = json.dumps(values)
+        if given not in self._rendered:
+            self._rendered[given] = self._run(*command, given=given)
+        # The definition is long, and most of the time goes into reading it.
+        return [one for one in yaml.load_all(self._rendered[given], Loader=yaml.CSafeLoader) if one]
+
+    def notes(self, **values: Any) -> str:
+        """What is printed after an installation with these values."""
+        command = ("install", "specloop", CHART, "--namespace", NAMESPACE, "--dry-run=client", "--values", "-")
+        return self._run(*command, given=json.dumps(values)).partition("NOTES:\n")[2]
 
     def one(self, kind: str, name: str = "specloop", **values: Any) -> Any:
         """The one manifest of this kind and name."""

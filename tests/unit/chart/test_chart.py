@@ -3,14 +3,14 @@
 import json
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.unit.chart.conftest import CHART, Chart, Refused
+from tests.unit.chart.conftest import CHART, NAMESPACE, Chart, Refused
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = ROOT / "crds" / "specpolicies.specloop.dev.yaml"
@@ -44,8 +44,13 @@ def test_by_default_it_holds_these_objects(chart: Chart) -> None:
         "ServiceAccount": 1,
         "ClusterRole": 3,
         "ClusterRoleBinding": 1,
+        "Role": 1,
+        "RoleBinding": 1,
         "ConfigMap": 1,
         "Deployment": 1,
+        "PodDisruptionBudget": 1,
+        "Service": 1,
+        "Pod": 1,
     }
 
 
@@ -69,12 +74,17 @@ def test_parts_can_be_left_out(chart: Chart) -> None:
 
 def test_settings_reach_the_operator_as_they_are(chart: Chart) -> None:
     given = {"sources": {"default": {"type": "pods", "maxBytes": 16_777_216}}, "logFormat": "json"}
-    assert settings(chart, settings=given) == given | {"namespaces": []}
+    assert settings(chart, settings=given).items() >= given.items()
     assert "maxBytes: 16777216\n" in chart.one("ConfigMap", settings=given)["data"]["settings.yaml"]
 
 
-def test_the_operator_is_told_the_namespaces_of_its_roles(chart: Chart) -> None:
-    assert settings(chart, namespaces=["llm", "chat"]) == {"namespaces": ["llm", "chat"]}
+def test_the_operator_is_told_what_its_roles_are_for(chart: Chart) -> None:
+    """The namespaces, the kinds of target, and the Lease by which operators take turns."""
+    assert settings(chart, namespaces=["llm", "chat"], targetKinds=["StatefulSet"]) == {
+        "namespaces": ["llm", "chat"],
+        "targetKinds": ["StatefulSet"],
+        "lease": {"namespace": NAMESPACE, "name": "specloop"},
+    }
 
 
 def test_the_operator_reads_its_settings_from_the_mounted_file(chart: Chart) -> None:
@@ -85,8 +95,9 @@ def test_the_operator_reads_its_settings_from_the_mounted_file(chart: Chart) -> 
         *("--config", "/etc/specloop/settings.yaml"),
     ]
     assert only["volumeMounts"] == [{"name": "settings", "mountPath": "/etc/specloop", "readOnly": True}]
+    config = {"configMap": {"name": chart.one("ConfigMap")["metadata"]["name"]}}
     assert deployment["spec"]["template"]["spec"]["volumes"] == [
-        {"name": "settings", "configMap": {"name": chart.one("ConfigMap")["metadata"]["name"]}}
+        {"name": "settings", "projected": {"sources": [config]}}
     ]
 
 
@@ -112,9 +123,53 @@ def test_the_operator_runs_as_the_account_that_its_roles_are_bound_to(chart: Cha
     assert account == chart.one("ClusterRoleBinding")["subjects"][0]["name"]
 
 
-def test_two_operators_never_run_at_once(chart: Chart) -> None:
+def test_a_new_operator_is_there_before_an_old_one_goes(chart: Chart) -> None:
+    """Ready is also who does not lead, or an upgrade would wait for ever for a lease that the old one holds."""
     spec = chart.one("Deployment")["spec"]
-    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    assert (spec["replicas"], spec["strategy"]) == (
+        2,
+        {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+    )
+
+
+@pytest.mark.parametrize(("replicas", "budgets"), [(0, 0), (1, 0), (2, 1), (5, 1)])
+def test_drains_leave_one_operator_where_there_are_several(chart: Chart, replicas: int, budgets: int) -> None:
+    """A single one must be let go, or its node could never be drained."""
+    found = [one for one in chart.render(replicas=replicas) if one["kind"] == "PodDisruptionBudget"]
+    assert [one["spec"]["minAvailable"] for one in found] == [1] * budgets
+
+
+def test_operators_are_spread_over_nodes_where_that_is_possible(chart: Chart) -> None:
+    """One node is enough all the same."""
+    [spread] = chart.one("Deployment")["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    assert (spread["topologyKey"], spread["whenUnsatisfiable"]) == ("kubernetes.io/hostname", "ScheduleAnyway")
+
+
+def test_pods_go_where_they_are_sent(chart: Chart) -> None:
+    """With the words that every chart has."""
+    given: dict[str, Any] = {
+        "imagePullSecrets": [{"name": "registry"}],
+        "priorityClassName": "high",
+        "nodeSelector": {"pool": "system"},
+        "tolerations": [{"operator": "Exists"}],
+        "affinity": {"podAntiAffinity": {}},
+    }
+    pod = chart.one("Deployment", **given)["spec"]["template"]["spec"]
+    assert {name: pod[name] for name in given} == given
+
+
+def test_pods_carry_further_labels_and_annotations_beside_their_own(chart: Chart) -> None:
+    """Those that tell the operator's pods from others cannot be taken away."""
+    own = {"app.kubernetes.io/name": "specloop", "team": "inference"}
+    deployment = chart.one(
+        "Deployment",
+        podLabels={"app.kubernetes.io/name": "other", "team": "inference"},
+        podAnnotations={"checksum/settings": "none", "note": "one"},
+    )
+    metadata = deployment["spec"]["template"]["metadata"]
+    assert metadata["labels"].items() >= own.items()
+    assert metadata["annotations"]["note"] == "one"
+    assert metadata["annotations"]["checksum/settings"] != "none"
 
 
 def test_the_operator_runs_with_nothing_that_it_could_abuse(chart: Chart) -> None:
@@ -134,8 +189,8 @@ def test_the_operator_runs_with_nothing_that_it_could_abuse(chart: Chart) -> Non
 def test_probes_ask_the_port_that_the_operator_listens_on(chart: Chart, given: Mapping[str, int], port: int) -> None:
     only = container(chart.one("Deployment", settings=given))
     assert only["ports"] == [{"name": "http", "containerPort": port}]
-    assert only["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "http"}
-    assert only["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "http"}
+    assert only["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "http", "scheme": "HTTP"}
+    assert only["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "http", "scheme": "HTTP"}
 
 
 def test_the_image_is_the_given_one_or_that_of_the_chart(chart: Chart) -> None:
@@ -147,7 +202,10 @@ def test_the_image_is_the_given_one_or_that_of_the_chart(chart: Chart) -> None:
 @pytest.mark.parametrize(
     ("value", "wrong"),
     [
-        ("replicas", 2),
+        ("replicas", "2"),
+        ("replicas", -1),
+        ("targetKinds", []),
+        ("targetKinds", ["DaemonSet"]),
         ("image", {"repository": "specloop"}),
         ("namespaces", "llm"),
         ("namespaces", ["llm-*"]),
@@ -156,6 +214,19 @@ def test_the_image_is_the_given_one_or_that_of_the_chart(chart: Chart) -> None:
         ("settings", {"namespaces": ["llm"]}),
         ("settings", {"healthPort": "8080"}),
         ("settings", {"healthPort": 80}),
+        ("settings", {"lease": {"name": "mine"}}),
+        ("settings", {"webhook": {}}),
+        ("settings", {"tls": {}}),
+        ("settings", {"targetKinds": []}),
+        ("live", {"createTokenSecret": True}),
+        ("webhook", {"enabled": True, "tokenSecret": "token"}),
+        ("webhook", {"port": 443}),
+        ("metrics", {"tls": "secret"}),
+        ("monitoring", {"rules": True}),
+        ("monitoring", {"engineMonitor": {"selector": {"app": "llama"}}}),
+        ("networkPolicies", {"metricsFrom": [{}]}),
+        ("networkPolicies", {"apiServer": {"cidrs": ["10.0.0.1"]}}),
+        ("podLabels", {"version": 1}),
         ("volumes", [{"secret": {}}]),
         ("volumeMounts", [{"name": "token"}]),
         ("resources", "small"),
@@ -169,6 +240,32 @@ def test_a_wrong_value_is_refused_by_its_name(chart: Chart, value: str, wrong: A
         chart.render(**{value: wrong})
 
 
-def test_the_schema_knows_every_value() -> None:
-    known = json.loads((CHART / "values.schema.json").read_text())["properties"].keys()
-    assert known - {"global"} == yaml.safe_load((CHART / "values.yaml").read_text()).keys()
+def test_the_schema_knows_every_value_and_says_what_it_is() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    known = {path: described for path, described in described_values(schema, schema) if path != ("global",)}
+    assert known.keys() == set(paths(yaml.safe_load((CHART / "values.yaml").read_text())))
+    assert [path for path, described in known.items() if not described] == []
+
+
+FREE = {"settings", "labels", "resources", "affinity", "nodeSelector", "podLabels", "podAnnotations", "tlsConfig"}
+"""Values whose fields are their authors' own."""
+
+
+def described_values(part: Any, schema: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], bool]]:
+    """Every value of a schema by its path, and whether there are words about it."""
+    if "$ref" in part:
+        part = {**schema["definitions"][part["$ref"].rpartition("/")[2]], **part}
+    if path:
+        yield path, "description" in part
+    if path and (path[-1] in FREE or path[-1].lower().endswith("selector")):
+        return
+    for name, inner in part.get("properties", {}).items():
+        yield from described_values(inner, schema, (*path, name))
+
+
+def paths(values: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every value by its path."""
+    for name, value in values.items():
+        yield (*path, name)
+        if isinstance(value, dict) and name not in FREE:
+            yield from paths(value, (*path, name))

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.chart.conftest import NAMESPACE, Chart
 
 IN_A_NAMESPACE = {
-    ("specloop.dev", "specpolicies"): {"list", "watch"},
+    ("specloop.dev", "specpolicies"): {"get", "list", "watch"},
     ("specloop.dev", "specpolicies/status"): {"patch"},
     ("apps", "deployments"): {"list", "watch", "patch"},
     ("apps", "statefulsets"): {"list", "watch", "patch"},
@@ -19,28 +19,38 @@ IN_A_NAMESPACE = {
     ("", "secrets"): {"get"},
 }
 """All that the operator may do there; a change of this list is a change of what users grant it."""
+OF_ITS_OWN = {("coordination.k8s.io", "leases"): {"create", "get", "update"}}
+"""What it may do in the release's namespace beside that."""
+OF_A_KIND = {
+    "Deployment": {("apps", "deployments"), ("apps", "replicasets")},
+    "StatefulSet": {("apps", "statefulsets"), ("apps", "controllerrevisions")},
+}
+"""Resources of one kind of target alone."""
 IN_THE_CLUSTER = {("apiextensions.k8s.io", "customresourcedefinitions"): {"list", "watch"}}
 """kopf, reactor/observation.py: `resource_observer` lists and watches definitions."""
 OPERATOR = {"kind": "ServiceAccount", "name": "specloop", "namespace": NAMESPACE}
 
 
 def granted(role: Mapping[str, Any]) -> Mapping[tuple[str, str], set[str]]:
-    """Verbs by API group and resource, of rules with nothing but these three; secrets are named one by one."""
+    """Verbs by API group and resource, of rules with nothing but these three; what is named is named one by one."""
     keys = {"apiGroups", "resources", "verbs"}
+    found: dict[tuple[str, str], set[str]] = {}
     for rule in role["rules"]:
-        named = {"resourceNames"} if rule["resources"] == ["secrets"] else set()
-        assert rule.keys() == keys | named
-    return {
-        (group, resource): set(rule["verbs"])
-        for rule in role["rules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-    }
+        secret, lease = (
+            rule["resources"] == ["secrets"],
+            rule["resources"] == ["leases"] and rule["verbs"] != ["create"],
+        )
+        assert rule.keys() == keys | ({"resourceNames"} if secret or lease else set())
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                found.setdefault((group, resource), set()).update(rule["verbs"])
+    return found
 
 
 def of_kind(kind: str, manifests: Sequence[Mapping[str, Any]]) -> Mapping[str | None, Mapping[str, Any]]:
-    """The manifests of a kind by their namespace."""
-    return {one["metadata"].get("namespace"): one for one in manifests if one["kind"] == kind}
+    """The manifests of a kind by their namespace, but for those of the lease."""
+    found = [one for one in manifests if one["kind"] == kind and not one["metadata"]["name"].endswith("-lease")]
+    return {one["metadata"].get("namespace"): one for one in found}
 
 
 def test_the_operator_of_a_cluster_may_do_exactly_what_the_list_says(chart: Chart) -> None:
@@ -55,6 +65,27 @@ def test_the_operator_of_some_namespaces_may_do_the_same_there_and_nothing_elsew
     )
     assert not of_kind("ClusterRole", manifests)
     assert not of_kind("ClusterRoleBinding", manifests)
+
+
+@pytest.mark.parametrize("scope", [{}, {"namespaces": ["llm"]}], ids=["cluster", "namespace"])
+def test_the_lease_is_in_the_releases_own_namespace_and_no_other_can_be_changed(
+    chart: Chart, scope: Mapping[str, Any]
+) -> None:
+    role, binding = chart.one("Role", "specloop-lease", **scope), chart.one("RoleBinding", "specloop-lease", **scope)
+    assert {role["metadata"]["namespace"], binding["metadata"]["namespace"]} == {NAMESPACE}
+    assert granted(role) == OF_ITS_OWN
+    assert [rule.get("resourceNames") for rule in role["rules"]] == [None, ["specloop"]]
+    assert (binding["roleRef"]["name"], binding["subjects"]) == ("specloop-lease", [OPERATOR])
+
+
+@pytest.mark.parametrize("kind", OF_A_KIND)
+def test_kinds_that_are_not_governed_are_not_granted(chart: Chart, kind: str) -> None:
+    """Pods are deleted for StatefulSets alone, whose broken ones block a way back."""
+    other = OF_A_KIND[next(one for one in OF_A_KIND if one != kind)]
+    wanted = {what: verbs for what, verbs in IN_A_NAMESPACE.items() if what not in other}
+    if kind == "Deployment":
+        wanted["", "pods"] = {"list", "watch"}
+    assert granted(chart.one("ClusterRole", targetKinds=[kind])) == wanted | IN_THE_CLUSTER
 
 
 @pytest.mark.parametrize(("named", "readable"), [(["specloop-live"], True), (["one", "two"], True), ([], False)])
@@ -96,6 +127,6 @@ def test_people_get_policies_with_the_role_that_they_have(chart: Chart, name: st
 
 
 def test_no_rule_has_a_wildcard(chart: Chart) -> None:
-    roles = [one for one in chart.render() if one["kind"] == "ClusterRole"]
-    assert len(roles) == 3
+    roles = [one for one in chart.render() if one["kind"] in ("ClusterRole", "Role")]
+    assert len(roles) == 4
     assert not [rule for role in roles for rule in role["rules"] for words in rule.values() if "*" in "".join(words)]

@@ -1,9 +1,6 @@
 """What is added, and what is left as it is because it is there."""
 
-import os
 import shlex
-import subprocess
-import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -24,6 +21,7 @@ from tests.unit.inject.manifests import (
     variables,
 )
 
+ROOT = Path(__file__).resolve().parents[3]
 IMAGE = "vllm/vllm-openai:v0.32.0"
 MIDDLEWARE = "--middleware=specloop_vllm.Middleware"
 
@@ -47,25 +45,18 @@ def test_an_init_container_brings_the_plugin_where_python_finds_it() -> None:
     assert here["readOnly"] is True
 
 
-def test_its_command_copies_the_plugin_and_nothing_else(tmp_path: Path) -> None:
-    """Run here as the pod would, with another folder for the volume's."""
+def test_its_command_copies_the_plugin_from_where_both_images_have_it() -> None:
+    """tests/component/images runs it in both."""
     first = added(speculating())[0]["initContainers"][0]
-    program, dash, code = first["command"]
-    assert (program, dash) == ("python", "-c")
-    command = [sys.executable, "-c", code.replace(first["volumeMounts"][0]["mountPath"], str(tmp_path))]
-    for _ in range(2):  # a pod's sandbox may be made again
-        subprocess.run(command, check=True)
-    assert [one.name for one in tmp_path.iterdir()] == ["specloop_vllm"]
-    ask = "import specloop_vllm.control; print(specloop_vllm.__file__)"
-    clean = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    found = subprocess.run(
-        [sys.executable, "-c", ask], env=clean, cwd=tmp_path, check=True, capture_output=True, text=True
-    )
-    assert found.stdout.startswith(str(tmp_path))
+    *copying, source, target = first["command"]
+    assert copying == ["cp", "-R"]
+    assert target == f"{first['volumeMounts'][0]['mountPath']}/"
+    images = sorted((ROOT / "charts" / "images").glob("*.Containerfile"))
+    assert [source.removesuffix("/specloop_vllm") in image.read_text() for image in images] == [True, True]
 
 
-def test_its_image_is_the_one_that_the_chart_installs() -> None:
-    assert added(speculating())[0]["initContainers"][0]["image"] == f"specloop:{version('specloop')}"
+def test_its_image_is_the_small_one_of_this_release() -> None:
+    assert added(speculating())[0]["initContainers"][0]["image"] == f"specloop-plugin:{version('specloop')}"
     assert added(speculating(), image="a/b:1")[0]["initContainers"][0]["image"] == "a/b:1"
 
 

@@ -1,0 +1,241 @@
+"""The chart in a real cluster, from an empty namespace to what is left of it, by the programs that people use."""
+
+import base64
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from tests.support.cluster.binaries import control_plane_binaries
+from tests.support.cluster.chart_values import Values, rows
+from tests.support.cluster.cluster import Cluster
+from tests.support.cluster.controlplane import ControlPlane
+from tests.support.cluster.daemons import free_port
+from tests.support.cluster.environment import Object
+from tests.support.cluster.operator import FORBIDDEN
+from tests.support.cluster.workloads import ANNOTATION, bound, container, drafts, workload
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts" / "specloop"
+MONITORING = Path(__file__).parents[1] / "support" / "cluster" / "monitoring-crds.yaml"
+LIBRARY = ROOT / "policies" / "library"
+HERE = "specloop"
+"""The release's name, and its namespace."""
+DEFINITION = "specpolicies.specloop.dev"
+NEW_COLUMN = "Age"
+"""The last column of the definition, which the older chart of the test lacks."""
+ROOT_ONLY = "the operator's volumes are mounted by root alone; run the tests as root"
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster that has never heard of SpecLoop, with one namespace for engines."""
+    with ControlPlane(control_plane_binaries(), tmp_path) as plane, Cluster(plane, tmp_path) as one:
+        yield one
+
+
+class Release:
+    """The release as its owner sees it: helm, kubectl, and the operator's pods."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.port = free_port()
+        """The operators' health port: the default may be taken on a machine where other things run."""
+
+    def helm(self, command: str, *arguments: str) -> str:
+        """Run helm on the release, and wait until all that it changed is ready."""
+        return self._cluster.helm("--namespace", HERE, command, HERE, *arguments, "--timeout=90s")
+
+    def kubectl(self, *arguments: str) -> str:
+        """Run kubectl in the release's namespace."""
+        return self._cluster.kubectl("--namespace", HERE, *arguments)
+
+    def pods(self) -> dict[str, Object]:
+        """The operator's pods that are not on their way out, by name."""
+        found = json.loads(self.kubectl("get", "pods", "-o=json", f"--selector=app.kubernetes.io/name={HERE}"))
+        pods = (one for one in found["items"] if "deletionTimestamp" not in one["metadata"])
+        return {one["metadata"]["name"]: one for one in pods}
+
+    def until_all_new(self, old: dict[str, Object]) -> dict[str, Object]:
+        """Wait until two pods are ready, none of which is an old one."""
+
+        def found() -> dict[str, Object] | None:
+            pods = self.pods()
+            ready = [one for one in pods.values() if conditions(one).get("Ready") == "True"]
+            return pods if len(ready) == len(pods) == 2 and not pods.keys() & old.keys() else None
+
+        return self._cluster.until(found, "two new operators")
+
+    def until_one_leads(self) -> None:
+        """Wait until one of the pods says that it leads, and the others that they do not."""
+
+        def leaders() -> list[float]:
+            return [leads(one, self.port) for one in self.pods().values()]
+
+        self._cluster.until(lambda: sorted(leaders()) == [0.0, 1.0], "one leader of two")
+
+    def columns(self) -> list[str]:
+        """The columns of the definition that is installed."""
+        definition = json.loads(self.kubectl("get", "crd", DEFINITION, "-o=json"))
+        return [one["name"] for one in definition["spec"]["versions"][0]["additionalPrinterColumns"]]
+
+    def settings(self) -> Object:
+        """The operator's settings as they are in the cluster."""
+        found: Object = yaml.safe_load(
+            json.loads(self.kubectl("get", "configmap", HERE, "-o=json"))["data"]["settings.yaml"]
+        )
+        return found
+
+
+def conditions(one: Object) -> dict[str, str]:
+    """The statuses of an object's conditions, by their types."""
+    return {condition["type"]: condition["status"] for condition in one.get("status", {}).get("conditions", ())}
+
+
+def leads(pod: Object, port: int) -> float:
+    """What a pod's page says of leading."""
+    page = httpx.get(f"http://{pod['status']['podIP']}:{port}/metrics", timeout=5.0).text
+    [value] = re.findall(r"^specloop_leader (\S+)$", page, re.MULTILINE)
+    return float(value)
+
+
+def older_chart(folder: Path) -> Path:
+    """A chart whose definition has a column less."""
+    copy = folder / "older" / "specloop"
+    shutil.copytree(CHART, copy)
+    shipped = copy / "files" / f"{DEFINITION}.yaml"
+    text = shipped.read_text(encoding="utf-8")
+    older = re.sub(rf"    - name: {NEW_COLUMN}\n(?:      .*\n)+", "", text)
+    assert older != text
+    shipped.write_text(older, encoding="utf-8")
+    return copy
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(os.geteuid() != 0 and not os.environ.get("SPECLOOP_REQUIRE_ENGINES"), reason=ROOT_ONLY)
+def test_a_release_is_installed_upgraded_rolled_back_and_taken_away_and_policies_outlive_it(
+    empty: Cluster, tmp_path: Path
+) -> None:
+    """The namespace admits nothing but restricted pods, so that the operator and the test's pod are such."""
+    cluster = empty
+    release = Release(cluster)
+    cluster.kubectl("create", "namespace", HERE)
+    cluster.kubectl("label", "namespace", HERE, "pod-security.kubernetes.io/enforce=restricted")
+    cluster.apply(workload("llama", 2, [bound(container())], annotations={ANNOTATION: drafts(5)}))
+
+    chosen = (
+        f"namespaces={{{cluster.namespace}}}",
+        "live.createTokenSecrets=true",
+        f"settings.healthPort={release.port}",
+    )
+    values = [f"--set={one}" for one in chosen]
+    release.helm("install", str(older_chart(tmp_path)), *values, "--wait")
+    first = release.until_all_new({})
+    release.until_one_leads()
+    token = cluster.get("Secret", "specloop-live")["data"]["token"]
+    assert NEW_COLUMN not in release.columns()
+
+    cluster.kubelet.hosts[f"{HERE}.{HERE}.svc"] = next(iter(first.values()))["status"]["podIP"]
+    assert "Phase:          Succeeded" in release.helm("test")
+
+    policy = (LIBRARY / "recommend-only.yaml").read_text(encoding="utf-8").replace("your-llm", "llama")
+    cluster.kubectl("apply", "-f", "-", stdin=policy)
+    seen = cluster.until(lambda: status(cluster).get("observedLevel"), "a status of the policy")
+    assert seen == "k5"
+
+    release.helm("upgrade", str(CHART), "--reuse-values", "--set=settings.logLevel=warning", "--wait")
+    second = release.until_all_new(first)
+    assert release.settings()["logLevel"] == "warning"
+    assert NEW_COLUMN in release.columns()
+    assert cluster.get("Secret", "specloop-live")["data"]["token"] == token
+
+    release.helm("rollback", "--wait")
+    release.until_all_new(second)
+    release.until_one_leads()
+    assert "logLevel" not in release.settings()
+    assert NEW_COLUMN not in release.columns()
+
+    release.helm("uninstall", "--wait")
+    cluster.until(lambda: not release.pods(), "no operators")
+    assert status(cluster)["observedLevel"] == "k5"
+    assert "finalizers" not in cluster.get("SpecPolicy", "recommend-only")["metadata"]
+    assert cluster.get("Secret", "specloop-live")["data"]["token"] == token
+    left = release.kubectl("get", "deployments,services,configmaps,serviceaccounts,roles,rolebindings", "-o=name")
+    assert [name for name in left.split() if HERE in name] == []
+
+    release.helm("install", str(CHART), *values)
+    assert cluster.get("Secret", "specloop-live")["data"]["token"] == token
+    cluster.delete("SpecPolicy", "recommend-only")
+    cluster.until(lambda: not cluster.objects("SpecPolicy"), "no policy")
+    logs = list(cluster.folder.rglob(f"{HERE}-*/operator/log"))
+    assert len(logs) >= 6  # of two pods at each of three revisions
+    assert [one for log in logs for one in FORBIDDEN if one in log.read_text()] == []
+
+
+def status(cluster: Cluster) -> Object:
+    """The status of the policy; empty before an operator has seen it."""
+    found: Object = cluster.get("SpecPolicy", "recommend-only").get("status") or {}
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_api_server_takes_all_that_the_chart_renders(cluster: Cluster) -> None:
+    """Strictly: no unknown field in any combination of values, also in the objects of prometheus-operator.
+
+    The operator's pod is tried by itself too, for a Deployment may be taken whose pods are not.
+    """
+    cluster.kubectl("apply", "--server-side", "-f", str(MONITORING))
+    cluster.kubectl("wait", "--for=condition=Established", "-f", str(MONITORING))
+    cluster.kubectl("label", "namespace", cluster.namespace, "pod-security.kubernetes.io/enforce=restricted")
+    cluster.kubectl("create", "serviceaccount", HERE)
+    for values in rows(cluster.namespace):
+        rendered = list(yaml.safe_load_all(rendered_with(cluster, values)))
+        [deployment] = [one for one in rendered if one["kind"] == "Deployment"]
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "pod"},
+            "spec": deployment["spec"]["template"]["spec"],
+        }
+        strictly = ("apply", "--server-side", "--dry-run=server", "--validate=strict", "--force-conflicts", "-f", "-")
+        taken = cluster.kubectl(*strictly, stdin=yaml.safe_dump_all([*rendered, pod])).splitlines()
+        assert len(taken) == len(rendered) + 1
+
+
+def rendered_with(cluster: Cluster, values: Values) -> str:
+    """The chart as Helm renders it for the namespace of a test."""
+    file = cluster.folder / "values.json"
+    file.write_text(json.dumps(values))
+    return cluster.helm("template", HERE, str(CHART), f"--values={file}")
+
+
+def test_a_token_that_somebody_else_has_made_is_left_alone(cluster: Cluster) -> None:
+    """Engines know it; the release goes without one of its own, and takes none away.  One that is lost is made anew."""
+    cluster.kubectl("create", "secret", "generic", "specloop-live", "--from-literal=token=mine")
+    own = ["crds.install=false", "peopleRoles.install=false", "live.createTokenSecrets=true", "replicas=0"]
+    values = [
+        f"--set={one}"
+        for one in (*own, f"namespaces={{{cluster.namespace}}}", "live.tokenSecrets={specloop-live,other}")
+    ]
+    cluster.helm("install", HERE, str(CHART), *values)
+    cluster.helm("upgrade", HERE, str(CHART), *values)
+    made = cluster.get("Secret", "other")["data"]["token"]
+    assert len(base64.b64decode(made)) == 48
+    cluster.delete("Secret", "other")
+    cluster.helm("upgrade", HERE, str(CHART), *values)
+    anew = cluster.get("Secret", "other")["data"]["token"]
+    assert anew != made
+    cluster.helm("uninstall", HERE)
+    mine, other = (cluster.get("Secret", name) for name in ("specloop-live", "other"))
+    assert (base64.b64decode(mine["data"]["token"]), "labels" in mine["metadata"]) == (b"mine", False)
+    assert other["data"]["token"] == anew

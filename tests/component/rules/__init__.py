@@ -1,0 +1,1 @@
+"""The rules and the dashboard in Prometheus' own programs: promtool, and a Prometheus that scrapes."""

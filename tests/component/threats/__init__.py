@@ -1,0 +1,1 @@
+"""Attacks of docs/threat-model.md over real HTTP on loopback."""
