@@ -146,6 +146,8 @@ class Telling:
         if reason is not None:
             words = f"alert {name} {ALERT_WORDS[what]}"
             LOG.info("%s/%s: %s", namespace, policy, words, extra={"namespace": namespace, "policy": policy})
+            # Another operator may have said what came in between.
+            self.announcer.settled(_policy(body), reason.action)
             await self._announce([(reason, words)], [_policy(body)], now)
 
     async def expired(self, body: Body, before: SpecPolicyStatus, after: SpecPolicyStatus, now: float) -> None:

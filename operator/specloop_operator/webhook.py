@@ -115,7 +115,7 @@ async def _taken(
         async with asyncio.timeout(body_seconds):
             body = await _body(request)
     except TimeoutError:
-        return 408, f"the body did not come within {body_seconds:g} s"
+        return 503, f"the body did not come within {body_seconds:g} s"
     except ClientDisconnect:
         return 400, "the body was cut off"
     if body is None:

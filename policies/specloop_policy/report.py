@@ -6,9 +6,18 @@ from typing import Annotated
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
 
+
+def _in_utc(time: datetime) -> datetime:
+    """The same moment; somebody may have written one that is in no year of UTC's calendar."""
+    try:
+        return time.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("is before or after every calendar") from error
+
+
 Time = Annotated[
     AwareDatetime,
-    AfterValidator(lambda time: time.astimezone(UTC)),
+    AfterValidator(_in_utc),
     PlainSerializer(lambda time: time.isoformat(timespec="microseconds").replace("+00:00", "Z"), return_type=str),
 ]
 Text = Annotated[str, Field(max_length=4096)]

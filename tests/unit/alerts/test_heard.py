@@ -1,0 +1,268 @@
+"""What a message changes in what a policy knows of alerts, and what of that is in force."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specloop_policy.alerts import (
+    TRUNCATED,
+    TRUNCATED_SECONDS,
+    Alert,
+    AlertNews,
+    binding_of,
+    heard,
+    in_force,
+    kept,
+    truncated,
+)
+from specloop_policy.decision import FiringAlert
+from specloop_policy.model import AlertAction, AlertActionType, AlertBinding
+from specloop_policy.status import MAX_ALERTS, AlertReport
+
+NOW = 1_800_000_000.0
+EXPIRE = 600.0
+DOWN = AlertAction(type=AlertActionType.STEP_DOWN)
+TO_K3 = AlertAction(type=AlertActionType.SWITCH_TO, level="k3")
+OFF = AlertAction(type=AlertActionType.DISABLE)
+LOOK = AlertAction(type=AlertActionType.EVALUATE_NOW)
+
+Known = tuple[AlertReport, ...]
+
+
+def alert(fingerprint: str = "a", start: float = NOW - 60.0, *, firing: bool = True, name: str = "Low") -> Alert:
+    """An alert as a message has it."""
+    return Alert(fingerprint, start, firing, {"alertname": name, "namespace": "llm"})
+
+
+def binding(action: AlertAction = DOWN, **match: str) -> AlertBinding:
+    """What a policy asks of alerts with these labels."""
+    return AlertBinding(match=match or {"namespace": "llm"}, action=action)
+
+
+def after(known: Known, *alerts: Alert, action: AlertAction = DOWN, now: float = NOW) -> Known:
+    """What is known when these were heard, one after the other, at one time."""
+    for one in alerts:
+        _, known = heard(known, one, action, EXPIRE, now)
+    return known
+
+
+def news(known: Known, one: Alert, now: float = NOW) -> AlertNews:
+    """What one alert is to who knows these."""
+    return heard(known, one, DOWN, EXPIRE, now)[0]
+
+
+def asked(known: Known, *bindings: AlertBinding, now: float = NOW) -> list[str]:
+    """Names of the alerts in force."""
+    return [one.name for one in in_force(known, bindings or (binding(),), now)]
+
+
+def test_an_alert_that_fires_is_news_once() -> None:
+    """It is known from then on, with all that the decision needs."""
+    assert news((), alert()) is AlertNews.RECEIVED
+    known = after((), alert())
+    assert news(known, alert()) is AlertNews.REPEATED
+    assert after(known, alert()) == known
+    assert in_force(known, (binding(),), NOW) == (FiringAlert("Low", AlertActionType.STEP_DOWN, None),)
+
+
+def test_its_end_is_news_once_and_it_asks_for_nothing_any_more() -> None:
+    """It stays known until its time is over."""
+    known = after((), alert())
+    assert news(known, alert(firing=False)) is AlertNews.RESOLVED
+    known = after(known, alert(firing=False))
+    assert news(known, alert(firing=False)) is AlertNews.REPEATED
+    assert after(known, alert(firing=False)) == known
+    assert (asked(known), len(known)) == ([], 1)
+
+
+def test_an_end_of_what_was_never_heard_of_is_no_news() -> None:
+    """Its binding may be younger than the alert."""
+    assert heard((), alert(firing=False), DOWN, EXPIRE, NOW) == (AlertNews.REPEATED, ())
+
+
+def test_what_comes_late_does_not_bring_back_what_is_over() -> None:
+    """Two Alertmanagers tell of the same alert, and one of them is slow."""
+    known = after((), alert(), alert(firing=False))
+    assert news(known, alert()) is AlertNews.REPEATED
+    assert asked(after(known, alert())) == []
+
+
+@pytest.mark.parametrize("first", [(), (alert(firing=False),)], ids=["while it fired", "after its end"])
+def test_a_beginning_that_comes_after_its_end_does_not_bring_it_back(first: Sequence[Alert]) -> None:
+    """The second time that it fires was heard to be over before it was heard to have begun."""
+    again = alert(start=NOW - 10.0)
+    known = after((), alert(), *first, replace(again, firing=False), again)
+    assert asked(known) == []
+
+
+def test_a_new_start_does() -> None:
+    """Alertmanager writes the same fingerprint with another start."""
+    known = after((), alert(), alert(firing=False))
+    assert news(known, alert(start=NOW - 10.0)) is AlertNews.RECEIVED
+    assert asked(after(known, alert(start=NOW - 10.0))) == ["Low"]
+
+
+def test_the_end_of_an_earlier_time_does_not_end_a_later_one() -> None:
+    """It was held up on its way."""
+    known = after((), alert(), alert(start=NOW - 10.0))
+    assert news(known, alert(firing=False)) is AlertNews.REPEATED
+    assert asked(after(known, alert(firing=False))) == ["Low"]
+
+
+def test_an_alert_that_is_heard_of_no_more_counts_until_its_time_is_over() -> None:
+    """600 s from when it was heard, not from when it began."""
+    known = after((), alert())
+    assert asked(known, now=NOW + EXPIRE - 1.0) == ["Low"]
+    assert asked(known, now=NOW + EXPIRE) == []
+    assert (kept(known, NOW + EXPIRE - 1.0), kept(known, NOW + EXPIRE)) == (known, ())
+
+
+def test_a_repetition_renews_the_time_in_its_second_half_alone() -> None:
+    """Most repetitions are no write: at 299 s of 600 nothing changes, and at 300 s it counts until 900 s."""
+    known = after((), alert())
+    assert after(known, alert(), now=NOW + 299.0) == known
+    renewed = after(known, alert(), now=NOW + 300.0)
+    assert news(known, alert(), now=NOW + 300.0) is AlertNews.REPEATED
+    assert asked(renewed, now=NOW + 899.0) == ["Low"]
+    assert asked(renewed, now=NOW + 900.0) == []
+
+
+def test_what_is_over_is_not_renewed() -> None:
+    """It is forgotten at its time, whatever comes late."""
+    known = after((), alert(), alert(firing=False))
+    assert after(known, alert(), alert(firing=False), now=NOW + 599.0) == known
+
+
+def test_an_alert_heard_again_after_its_time_is_news() -> None:
+    """It may have fired all the while."""
+    known = kept(after((), alert()), NOW + EXPIRE)
+    assert news(known, alert(), now=NOW + EXPIRE) is AlertNews.RECEIVED
+
+
+def test_a_repetition_asks_for_what_the_binding_asks_for_by_then() -> None:
+    """The policy was edited while the alert fired; it does not wait for half of its time."""
+    known = after(after((), alert()), alert(), action=TO_K3)
+    assert in_force(known, (binding(TO_K3),), NOW) == (FiringAlert("Low", AlertActionType.SWITCH_TO, "k3"),)
+    assert news(known, alert()) is AlertNews.REPEATED
+
+
+def test_an_alert_that_no_binding_asks_for_any_more_counts_no_more() -> None:
+    """Neither where the binding is gone, nor where it asks for something else, or this of another alert."""
+    known = after((), alert())
+    low, other = binding(alertname="Low"), binding(alertname="Other")
+    assert asked(known, low) == asked(known, other, low) == asked(known, binding(severity="warning")) == ["Low"]
+    assert in_force(known, (), NOW) == ()
+    assert asked(known, binding(OFF, alertname="Low")) == []
+    assert asked(known, other) == []
+
+
+def test_a_level_that_is_asked_for_no_more_is_out_too() -> None:
+    """The binding switches to another one by now."""
+    known = after((), alert(), action=TO_K3)
+    assert asked(known, binding(TO_K3)) == ["Low"]
+    assert asked(known, binding(AlertAction(type=AlertActionType.SWITCH_TO, level="ngram"))) == []
+
+
+def test_evaluate_now_is_never_a_wish() -> None:
+    """It is known, which wakes the policy, and asks for no level."""
+    known = after((), alert(), action=LOOK)
+    assert len(known) == 1
+    assert asked(known, binding(LOOK)) == []
+
+
+def test_alerts_in_force_come_in_the_order_in_which_they_were_heard_of() -> None:
+    """Not of their starts: of two that ask for levels, the first heard of is followed."""
+    known = after((), alert("b", NOW - 10.0, name="Second"), now=NOW)
+    known = after(known, alert("a", NOW - 99.0, name="Third"), now=NOW + 1.0)
+    known = after(known, alert("c", NOW - 50.0, name="First"), now=NOW - 1.0)
+    assert asked(known) == ["First", "Second", "Third"]
+
+
+def test_the_first_binding_whose_labels_it_carries_wins() -> None:
+    """All of the labels; one that is missing or other keeps the binding out."""
+    low, llm = binding(OFF, alertname="Low"), binding(DOWN, namespace="llm")
+    assert binding_of(alert(), (low, llm)) is low
+    assert binding_of(alert(), (llm, low)) is llm
+    assert binding_of(alert(), (binding(alertname="Low", severity="critical"),)) is None
+    assert binding_of(alert(), (binding(alertname="Low", namespace="other"), llm)) is llm
+    assert binding_of(alert(), ()) is None
+
+
+def test_a_list_that_leaves_alerts_out_wakes_the_policy_and_asks_for_nothing() -> None:
+    """Each such list is news; the alerts that are known stay, and it is forgotten after the default group_interval."""
+    known = truncated(after((), alert()), NOW)
+    assert asked(known, binding(), binding(LOOK)) == ["Low"]
+    assert truncated(known, NOW + 1.0) != known
+    assert [one.fingerprint for one in truncated(known, NOW + 1.0)] == ["a", TRUNCATED]
+    assert [one.fingerprint for one in kept(known, NOW + TRUNCATED_SECONDS)] == ["a"]
+
+
+def test_a_status_holds_the_latest_alerts_that_fire() -> None:
+    """One more than it can: the one heard of first is left out."""
+    known: Known = ()
+    for place in range(MAX_ALERTS + 1):
+        known = after(known, alert(str(place)), now=NOW + place)
+    assert [one.fingerprint for one in known] == [str(place) for place in range(1, MAX_ALERTS + 1)]
+
+
+def test_alerts_that_are_over_make_room_first() -> None:
+    """However late they came."""
+    known: Known = ()
+    for place in range(MAX_ALERTS):
+        known = after(known, alert(str(place)), now=NOW + place)
+    known = after(known, alert("31", firing=False), alert("new"), now=NOW + 40.0)
+    assert [one.fingerprint for one in known] == [*(str(place) for place in range(31)), "new"]
+
+
+def test_an_alert_whose_names_are_long_fits_into_a_status() -> None:
+    """64 and 256 characters, as the definition of the resource has them."""
+    (known,) = after((), alert(name="x" * 5000))
+    assert known.name == "x" * 256
+
+
+STARTS = (NOW - 90.0, NOW - 60.0, NOW - 30.0)
+MESSAGES = st.lists(
+    st.builds(alert, st.sampled_from("abc"), st.sampled_from(STARTS), firing=st.booleans()), max_size=12
+)
+
+
+@st.composite
+def told(draw: st.DrawFn) -> list[Alert]:
+    """Alerts each of which was said to fire before it was said to be over, in whatever order otherwise."""
+    found: list[Alert] = []
+    for one in draw(MESSAGES):
+        begun = any((one.fingerprint, one.starts_at) == (other.fingerprint, other.starts_at) for other in found)
+        found.append(one if begun else replace(one, firing=True))
+    return found
+
+
+@given(told(), st.data())
+def test_what_is_said_again_changes_nothing(messages: list[Alert], data: st.DataObject) -> None:
+    """Messages delivered more than once, the repetitions anywhere after their first."""
+    repeated: list[Alert] = []
+    for place, one in enumerate(messages):
+        repeated += [one, *data.draw(st.lists(st.sampled_from(messages[: place + 1]), max_size=3))]
+    assert after((), *repeated) == after((), *messages)
+
+
+@given(told())
+def test_an_alert_fires_where_its_latest_time_is_not_said_to_be_over(messages: list[Alert]) -> None:
+    """Whatever the order in which earlier times and later ones were told of."""
+    latest = {
+        one.fingerprint: max(m.starts_at for m in messages if m.fingerprint == one.fingerprint) for one in messages
+    }
+    over = {one.fingerprint for one in messages if not one.firing and one.starts_at == latest[one.fingerprint]}
+    known = after((), *messages)
+    assert {one.fingerprint for one in known if one.resolved_at is None} == latest.keys() - over
+    assert {one.fingerprint: one.starts_at.timestamp() for one in known} == latest
+
+
+@given(st.lists(st.builds(alert, st.integers(0, 80).map(str), firing=st.booleans()), max_size=120))
+def test_a_status_never_holds_more_than_it_can_nor_one_alert_twice(messages: list[Alert]) -> None:
+    """Or the API server would refuse it."""
+    known = after((), *messages)
+    assert len(known) <= MAX_ALERTS
+    assert len({one.fingerprint for one in known}) == len(known)
