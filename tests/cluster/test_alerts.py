@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster.alerting import alert_by
+from tests.support.cluster.alerting import alert_by, shown
 from tests.support.cluster.alertmanager import Alertmanager, alerting
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.command_line import run_specloop
@@ -58,7 +58,7 @@ def until_tokens(cluster: Cluster, chat: Followed, tokens: int) -> None:
 
 
 def test_an_alert_lowers_k_in_running_pods_and_its_end_raises_it_again(cluster: Cluster, tmp_path: Path) -> None:
-    """It comes in by the operator that does not lead.  Pods, alert, event, status and decision tell one story."""
+    """It comes in by the operator that does not lead.  Pods, alert, event, status and dashboard tell one story."""
     (tmp_path / "webhook-token").write_text("a token\n")
     serving_live(cluster, tmp_path, replicas=2)
     pods, standby = lives(cluster), webhook(tmp_path)
@@ -80,11 +80,11 @@ def test_an_alert_lowers_k_in_running_pods_and_its_end_raises_it_again(cluster: 
         manifest = policy("chat", LLAMA, mode="Enforce", rules=[NEVER], alerts=[binding], live=TOKEN_REF, **LADDER)
         chat = follow(cluster, manifest)
         chat.until_condition("LiveControl", "InLine")
-        alert_by(monitor, alertmanager)
+        alert_by(monitor, alertmanager, (leader.address, other.address))
 
-        shown = chat.until(lambda: firing(alertmanager, cluster.namespace), "an alert in Alertmanager")
+        fired = chat.until(lambda: firing(alertmanager, cluster.namespace), "an alert in Alertmanager")
         [known] = chat.until(lambda: chat.status.get("alerts"), "an alert in the status")
-        assert (known["name"], known["action"], known["fingerprint"]) == (ALERT, "StepDown", shown["fingerprint"])
+        assert (known["name"], known["action"], known["fingerprint"]) == (ALERT, "StepDown", fired["fingerprint"])
         cluster.until(lambda: said(cluster, "AlertReceived"), "an event")
         assert said(cluster, "AlertReceived") == [f"alert {ALERT} fires"]
         assert (counted(other, "received"), counted(leader, "received")) == (1, 0)
@@ -93,6 +93,9 @@ def test_an_alert_lowers_k_in_running_pods_and_its_end_raises_it_again(cluster: 
         until_tokens(cluster, chat, 3)
         assert chat.decisions == [(ALERT, "k5", "k3")]
         assert f"alert {ALERT}" in chat.status["decisions"][0]["reason"]
+        chat.until(lambda: shown(monitor, "Level that runs", "level") == {"k3": 1.0}, "the level on the dashboard")
+        chat.until(lambda: set(shown(monitor, "K by pod", "pod").values()) == {3.0}, "K on the dashboard")
+        assert shown(monitor, "K by pod", "pod").keys() == pods.keys()
         words = run_specloop(cluster, "status", "chat")
         assert re.search(rf"^alert +{ALERT}, begun .*: asks for StepDown", words, re.MULTILINE), words
         assert re.search(rf"^forced +by alert {ALERT}, afterwards back to k5", words, re.MULTILINE), words

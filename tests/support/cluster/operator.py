@@ -109,9 +109,14 @@ class Operator:
         [found] = re.findall(r"^specloop_leader (\S+)$", self.get("/metrics").text, re.MULTILINE)
         return float(found) == 1.0
 
+    @property
+    def address(self) -> str:
+        """Where its own pages are."""
+        return f"127.0.0.1:{self._port}"
+
     def get(self, path: str) -> httpx.Response:
         """One of its own pages."""
-        return httpx.get(f"http://127.0.0.1:{self._port}{path}", timeout=5.0)
+        return httpx.get(f"http://{self.address}{path}", timeout=5.0)
 
     def lines(self) -> list[Object]:
         """What it logged."""
