@@ -14,7 +14,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, Protocol
 
 import aiohttp
-from kubernetes.aio.client import ApiClient, AppsV1Api, CoreV1Api, CustomObjectsApi
+from kubernetes.aio.client import (
+    ApiClient,
+    AppsV1Api,
+    CoreV1Api,
+    CustomObjectsApi,
+    V1DeleteOptions,
+    V1Preconditions,
+)
 from kubernetes.aio.client.exceptions import ApiException
 
 from specloop_operator.store import POLICIES
@@ -75,8 +82,8 @@ class Cluster(Protocol):
     async def old_templates(self, target: Target) -> list[Body]:
         """The pod templates that a workload had before, the latest first; raises ApiError."""
 
-    async def delete_pod(self, namespace: str, name: str) -> None:
-        """Delete a pod; raises ApiError."""
+    async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
+        """Delete this pod, and none that has taken its name since; raises ApiError."""
 
     async def write_status(self, policy: Body, status: Body) -> Body:
         """Replace a policy's status if it is still as it was read; raises ApiError.  The policy afterwards."""
@@ -144,13 +151,18 @@ class KubernetesCluster:
         ]
         return [template for _, template in sorted(templates, key=lambda pair: pair[0], reverse=True)]
 
-    async def delete_pod(self, namespace: str, name: str) -> None:
+    async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
         """Delete it, with its own grace period."""
         what = f"deleting pod {namespace}/{name}"
         self._fenced(what)
         answer = await _asked(
             what,
-            self._core.delete_namespaced_pod_without_preload_content(name, namespace, _request_timeout=TIMEOUT_SECONDS),
+            self._core.delete_namespaced_pod_without_preload_content(
+                name,
+                namespace,
+                body=V1DeleteOptions(preconditions=V1Preconditions(uid=uid)),
+                _request_timeout=TIMEOUT_SECONDS,
+            ),
         )
         await _body(what, answer)
 

@@ -202,7 +202,7 @@ class Governor:
                 for pod in sight.pods:
                     stuck = pod.ready_since is None and not pod.leaving
                     if stuck and pod.is_new(rollout) is left_behind:
-                        await self._world.cluster.delete_pod(target.namespace, pod.name)
+                        await self._world.cluster.delete_pod(target.namespace, pod.name, pod.uid)
             case _:
                 pass
 

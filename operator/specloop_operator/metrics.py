@@ -1,7 +1,7 @@
 """What the operator counts of itself.  What is not known has no series, never 0."""
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
 
@@ -120,9 +120,9 @@ class Metrics:
         else:
             self._rollout_started.labels(namespace, policy).set(started_at)
 
-    def leads(self, *, leads: bool) -> None:
-        """Show whether this operator is the one that acts."""
-        self._leader.set(1 if leads else 0)
+    def leads(self, leads: Callable[[], bool]) -> None:
+        """Show, from now on, whether this operator is the one that acts at that moment."""
+        self._leader.set_function(lambda: float(leads()))
 
     def alert(self, news: AlertNews) -> None:
         """Count what an alert was to a policy."""

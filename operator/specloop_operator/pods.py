@@ -42,6 +42,8 @@ class Pod:
     pending: str = ""
     """Why it cannot be scheduled."""
     leaving: bool = False
+    uid: str = ""
+    """What tells it from one of the same name after it."""
     setting: str = ""
     """Hash of the configuration that it was started with."""
     standing: PodStanding | None = None
@@ -90,6 +92,7 @@ def read_pod(pod: Body, binding: Binding, level: str | None) -> Pod:
     running = (container.get("state") or {}).get("running") or {}
     return Pod(
         name=pod["metadata"]["name"],
+        uid=str(pod["metadata"].get("uid") or ""),
         level=level,
         ip=status.get("podIP"),
         port=port_of(pod, binding),

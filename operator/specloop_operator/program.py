@@ -87,20 +87,27 @@ async def run(settings: OperatorSettings) -> None:
         if settings.webhook is not None:
             await stack.enter_async_context(_door(settings.webhook, world, client, readiness, metrics))
 
+        metrics.leads(leadership.holds)
+
         async def lead() -> None:
-            metrics.leads(leads=True)
             slots.fill(under_way(store))
             await put_right(world)
             watching.lead()
 
-        stop = _stopping()
+        stop, rest = asyncio.Event(), asyncio.Event()
         election = _election(settings.lease, client, leadership, pulse)
         turn = asyncio.create_task(_turn(election, lead, stop), name="leading")
-        stack.push_async_callback(_end, turn, election)
-        stack.push_async_callback(runner.stop)
+
+        async def end() -> None:
+            await runner.stop()
+            await _end(turn, election)
+
+        stack.push_async_callback(end)
         stack.push_async_callback(_sweeping(watching))
-        await _watch(settings, watching, client, metrics, pulse, readiness, stop)
-        if turn.done() and not turn.cancelled():  # kopf cancels, at its end, what was begun during its time
+        ending = asyncio.create_task(_first(stop, end, rest), name="ending")
+        await _watch(settings, watching, client, metrics, pulse, readiness, stop, rest)
+        ending.cancel()
+        if turn.done() and not turn.cancelled():
             turn.result()
 
 
@@ -161,12 +168,19 @@ async def _end(turn: "asyncio.Task[None]", election: Election | None) -> None:
         await election.stop()
 
 
-def _stopping() -> asyncio.Event:
-    """Set by the signals that ask to end."""
-    stop = asyncio.Event()
+async def _first(stop: asyncio.Event, end: Callable[[], Awaitable[None]], rest: asyncio.Event) -> None:
+    """Act no more before anything else ends: kopf waits five seconds for tasks of ours, and the Lease would too."""
+    await stop.wait()
+    try:
+        await end()
+    finally:
+        rest.set()
+
+
+def _heed_signals(stop: asyncio.Event) -> None:
+    """Let those that ask to end set it."""
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    return stop
 
 
 def _sweeping(watching: Watching) -> Callable[[], Awaitable[None]]:
@@ -188,8 +202,9 @@ async def _watch(
     pulse: Pulse,
     readiness: Readiness,
     stop: asyncio.Event,
+    rest: asyncio.Event,
 ) -> None:
-    """Let kopf watch until it is to stop."""
+    """Let kopf watch until everything else has ended."""
     awaited = {POLICIES, PODS, *(KINDS[kind].plural for kind in settings.target_kinds)}
 
     def watched(resource: str) -> None:
@@ -202,14 +217,17 @@ async def _watch(
         pulse.expect(f"the watch of {resource}", 2.0 * WATCH_SECONDS)
     registry = watching.registry()
     kopf.on.login(registry=registry)(login(client, metrics, watched))
-    await kopf.operator(
+    before = asyncio.all_tasks()
+    tasks = await kopf.spawn_tasks(
         registry=registry,
         settings=_kopf_settings(settings),
         standalone=True,
         clusterwide=not settings.namespaces,
         namespaces=settings.namespaces,
-        stop_flag=stop,
+        stop_flag=rest,
     )
+    _heed_signals(stop)  # which kopf has just taken for its own
+    await kopf.run_tasks(tasks, ignored=before)
     asyncio.get_running_loop().set_exception_handler(_unless_left_open)
 
 

@@ -107,8 +107,6 @@ def _read(annotations: Mapping[str, str], name: str, model: type[Value], mend: s
         first = error.errors(include_url=False)[0]
         place = "".join(f"{part}: " for part in first["loc"])
         raise AnnotationError(name, place + first["msg"], mend) from error
-    except OverflowError as error:  # a time that no calendar has in UTC
-        raise AnnotationError(name, "a time before the year 1 or after 9999", mend) from error
 
 
 def _moment(seconds: float) -> datetime:

@@ -12,7 +12,7 @@ def _in_utc(time: datetime) -> datetime:
     try:
         return time.astimezone(UTC)
     except OverflowError as error:
-        raise ValueError("is before or after every calendar") from error
+        raise ValueError("is a time before the year 1 or after 9999") from error
 
 
 Time = Annotated[

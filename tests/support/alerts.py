@@ -134,7 +134,7 @@ class FakeCluster:
         """Nor do they look at old ones."""
         _never()
 
-    async def delete_pod(self, namespace: str, name: str) -> None:
+    async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
         """Nor do they end pods."""
         _never()
 

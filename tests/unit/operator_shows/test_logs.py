@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import kopf
 import pytest
 
 from specloop_operator.decision_log import FIELDS, log_decision
@@ -175,7 +176,7 @@ def test_a_wrong_format_does_no_harm_to_whoever_logs(log: Log, capsys: pytest.Ca
 def test_lines_of_kopf_about_an_object_carry_it_and_none_of_kopfs_own_fields(log: Log) -> None:
     """Its settings are no business of a log."""
     log.configure("json")
-    extra = {"k8s_ref": POD, "k8s_skip": True, "settings": object()}
+    extra = {"k8s_ref": POD, "k8s_skip": True, "settings": kopf.OperatorSettings()}
     logging.getLogger("kopf.objects").warning("Handler 'pods' failed.", extra=extra)
     (record,) = log.records
     assert record["object"] == POD

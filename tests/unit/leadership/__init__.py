@@ -1,0 +1,1 @@
+"""Who leads, and for how long it may think so."""
