@@ -2,7 +2,7 @@
 # All paths are relative, because make cannot name a target with a space in its path.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-engine test-fast check crd docs bench clean always
+.PHONY: help setup demo test test-engine test-fast soak check crd docs bench clean always
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
@@ -31,6 +31,9 @@ test-engine: setup ## run the tests on a real vLLM; installs one for processors 
 
 test-fast: setup ## run the quick unit tests, between two edits
 	@bash scripts/test --fast
+
+soak: setup ## ten minutes of operators under constant trouble; SOAK_SEED=7 has a run again, SOAK_SECONDS=60 is shorter
+	@.venv/bin/pytest tests/soak --verbose -s
 
 check: setup ## lint, format, types, import rules, the shipped policies
 	@bash scripts/check
