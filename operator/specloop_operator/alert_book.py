@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from specloop_operator.alertmanager import Message
 from specloop_operator.cluster import Cluster, Conflict, NotThere
 from specloop_operator.sight import Blind, parse
-from specloop_operator.store import Name, Store, target_of
+from specloop_operator.store import Name, Store, name_of, target_of
 from specloop_operator.telling import Telling
 from specloop_operator.workload import KINDS
 from specloop_policy.alerts import Alert, AlertNews, binding_of, heard, kept, truncated
@@ -80,7 +80,7 @@ class AlertBook:
             LOG.warning("a message leaves out %d alerts: all policies look anew", message.truncated_alerts)
             namespace = message.namespace(self._namespace_label)
             found = asking.values() if namespace is None else [asking.get(namespace, [])]
-            names = list(dict.fromkeys([*names, *(_name(body) for ones in found for body, _ in ones)]))
+            names = list(dict.fromkeys([*names, *(name_of(body) for ones in found for body, _ in ones)]))
         left_out = message.truncated_alerts > 0
         await asyncio.gather(*(self._write(name, heard_by.get(name, []), left_out=left_out) for name in names))
 
@@ -89,13 +89,13 @@ class AlertBook:
         found = dict[str, list[Asking]]()
         for body in self._store.policies():
             if bindings := _bindings(body):
-                found.setdefault(_name(body)[0], []).append((body, bindings))
+                found.setdefault(name_of(body)[0], []).append((body, bindings))
         return found
 
     def _concerned(self, alert: Alert, asking: Mapping[str, list[Asking]]) -> list[Name]:
         """The policies in the alert's namespace that ask for it."""
         return [
-            _name(body)
+            name_of(body)
             for body, bindings in asking.get(alert.labels.get(self._namespace_label, ""), ())
             if binding_of(alert, bindings) is not None and self._is_about(alert, body)
         ]
@@ -187,7 +187,3 @@ def _bindings(policy: Body) -> tuple[AlertBinding, ...]:
         return parse(policy)[0].alerts
     except Blind:
         return ()
-
-
-def _name(body: Body) -> Name:
-    return str(body["metadata"]["namespace"]), str(body["metadata"]["name"])

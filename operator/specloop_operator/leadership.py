@@ -88,18 +88,10 @@ class Alone(Leadership):
 class Election:
     """Takes part until the Lease is won, renews it until it is lost or `stop`ped."""
 
-    def __init__(
-        self,
-        client: ApiClient,
-        namespace: str,
-        name: str,
-        identity: str,
-        leadership: Leadership,
-        looked: Callable[[], None],
-    ) -> None:
-        """`looked` is called at every look at the Lease: who wants to know whether the election lives asks that."""
+    def __init__(self, lease: "Lease", leadership: Leadership) -> None:
+        """`leadership` is the lease's."""
         self.won = asyncio.Event()
-        self._lock = _Lease(client, namespace, name, identity, leadership, looked)
+        self._lock = lease
         self._leadership = leadership
         self._election = LeaderElection(
             Config(self._lock, LEASE_SECONDS, RENEW_SECONDS, RETRY_SECONDS, self._lead, None)  # type: ignore[arg-type]
@@ -135,7 +127,7 @@ class Election:
         self.won.set()
 
 
-class _Lease(LeaseLock):
+class Lease(LeaseLock):
     """The client's own lock, with limits on its requests, and no word of a stack trace where one fails."""
 
     def __init__(
@@ -147,6 +139,7 @@ class _Lease(LeaseLock):
         leadership: Leadership,
         looked: Callable[[], None],
     ) -> None:
+        """`looked` is called at every look at it: who wants to know whether the election lives asks that."""
         super().__init__(name, namespace, identity, client)
         self._leadership = leadership
         self._looked = looked

@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from specloop_operator.first_lists import fill, under_way
 from specloop_operator.governor import World
 from specloop_operator.health import PAGES, health
 from specloop_operator.kubernetes_events import KubernetesEvents
-from specloop_operator.leadership import Alone, Election, Leadership
+from specloop_operator.leadership import Alone, Election, Leadership, Lease
 from specloop_operator.live import LiveActuator
 from specloop_operator.metrics import Metrics
 from specloop_operator.pulse import Pulse, Readiness
@@ -139,7 +140,8 @@ def _election(
         return None
     pulse.expect(ELECTION, ELECTION_SECONDS)
     identity = f"{os.uname().nodename}_{uuid4()}"
-    return Election(client, settings.namespace, settings.name, identity, leadership, lambda: pulse.beat(ELECTION))
+    looked = partial(pulse.beat, ELECTION)
+    return Election(Lease(client, settings.namespace, settings.name, identity, leadership, looked), leadership)
 
 
 async def _turn(election: Election | None, lead: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:

@@ -123,6 +123,11 @@ class Store:
                 del self._found_by[key]
 
 
+def name_of(body: Body) -> Name:
+    """Namespace and name of an object."""
+    return str(body["metadata"]["namespace"]), str(body["metadata"]["name"])
+
+
 def target_of(policy: Body) -> tuple[str, Name]:
     """Kind, namespace and name of a policy's target."""
     ref = (policy.get("spec") or {}).get("targetRef") or {}

@@ -11,6 +11,7 @@ from specloop_operator.decision_log import log_decision
 from specloop_operator.events import Reason
 from specloop_operator.metrics import Metrics
 from specloop_operator.sight import Sight, enforces
+from specloop_operator.store import name_of
 from specloop_operator.turn import ProbeNews, Turn, override_in_force
 from specloop_operator.workload import Target
 from specloop_policy.alerts import TRUNCATED, AlertNews
@@ -82,7 +83,7 @@ class Telling:
 
     async def conditions(self, body: Body, before: SpecPolicyStatus, after: SpecPolicyStatus, now: float) -> None:
         """Say what has become so."""
-        namespace, name = _name(body)
+        namespace, name = name_of(body)
         old = {one.type: one for one in before.conditions}
         for one in after.conditions:
             self.metrics.condition(namespace, name, one.type, one.status)
@@ -95,7 +96,7 @@ class Telling:
 
     async def turn(self, body: Body, sight: Sight, turn: Turn, status: SpecPolicyStatus, now: float) -> None:
         """Say what was decided, and how the roll-out goes."""
-        namespace, name = _name(body)
+        namespace, name = name_of(body)
         acceptance = status.acceptance_percent
         self.metrics.levels(namespace, name, status.observed_level, status.desired_level)
         self.metrics.acceptance(namespace, name, None if acceptance is None else acceptance / 100.0)
@@ -117,7 +118,7 @@ class Telling:
         await self._announce(self._override_news(body, sight, now), [_policy(body)], now)
 
     def _override_news(self, body: Body, sight: Sight, now: float) -> Iterable[News]:
-        override, name = override_in_force(sight, now), _name(body)
+        override, name = override_in_force(sight, now), name_of(body)
         if override is not None:
             self._overridden.add(name)
             until = "until it is taken back" if override.until is None else f"until {rfc3339(override.until)}"
@@ -129,7 +130,7 @@ class Telling:
 
     def windows(self, body: Body, windows: Iterable[Window]) -> None:
         """Count the windows that have closed since."""
-        key = _name(body)
+        key = name_of(body)
         last = self._windows.get(key, float("-inf"))
         new = [window for window in windows if window.end > last]
         self._windows[key] = max((window.end for window in new), default=last)
@@ -141,7 +142,7 @@ class Telling:
 
     async def heard(self, body: Body, name: str, what: AlertNews, now: float) -> None:
         """Say what is new of an alert to a policy; what is said again is no news."""
-        namespace, policy = _name(body)
+        namespace, policy = name_of(body)
         reason = ALERTS.get(what)
         if reason is not None:
             words = f"alert {name} {ALERT_WORDS[what]}"
@@ -170,9 +171,9 @@ class Telling:
 
     def forget(self, body: Body) -> None:
         """The policy is gone."""
-        self._windows.pop(_name(body), None)
-        self._overridden.discard(_name(body))
-        self.metrics.forget(*_name(body))
+        self._windows.pop(name_of(body), None)
+        self._overridden.discard(name_of(body))
+        self.metrics.forget(*name_of(body))
         self.announcer.forget(_policy(body))
 
     async def _announce(self, news: Iterable[News], objects: list[ObjectRef], now: float) -> None:
@@ -186,11 +187,7 @@ def reference(target: Target) -> ObjectRef:
 
 
 def _policy(body: Body) -> ObjectRef:
-    return ObjectRef(f"{GROUP}/{VERSION}", KIND, *_name(body), str(body["metadata"]["uid"]))
-
-
-def _name(body: Body) -> tuple[str, str]:
-    return str(body["metadata"]["namespace"]), str(body["metadata"]["name"])
+    return ObjectRef(f"{GROUP}/{VERSION}", KIND, *name_of(body), str(body["metadata"]["uid"]))
 
 
 def _condition_news(now: Condition, before: Condition | None) -> News | None:

@@ -14,7 +14,7 @@ from specloop_operator.cluster import ApiError
 from specloop_operator.governor import World, give_up, read_status
 from specloop_operator.remembered import recall
 from specloop_operator.runner import Runner
-from specloop_operator.store import PODS, POLICIES, Name, target_of
+from specloop_operator.store import PODS, POLICIES, name_of, target_of
 from specloop_operator.sweep import put_right
 from specloop_operator.workload import KINDS
 from specloop_policy.canary import Kind, Rollout
@@ -56,7 +56,7 @@ class Watching:
 
     async def policy(self, event: Event, **_: Any) -> None:
         """A policy came, changed or went."""
-        body, name = event["object"], _name(event["object"])
+        body, name = event["object"], name_of(event["object"])
         before = self._world.store.policy(name)
         if event["type"] == "DELETED":
             await self._deleted(body)
@@ -81,7 +81,7 @@ class Watching:
         spec = body.get("spec") or {}
         source = (spec.get("signals") or {}).get("source") or "default"
         at_once = at_once or recall(read_status(body).memory).rollout is not None
-        self._runner.govern(_name(body), int(spec.get("intervalSeconds") or 15), str(source), at_once=at_once)
+        self._runner.govern(name_of(body), int(spec.get("intervalSeconds") or 15), str(source), at_once=at_once)
 
     def _workload_handler(self, plural: str) -> Callable[..., Coroutine[Any, Any, None]]:
         async def workload(event: Event, **_: Any) -> None:
@@ -94,15 +94,15 @@ class Watching:
         """Wake its policy where its spec is another, or a roll-out waits for it."""
         body = event["object"]
         kind = next(kind for kind in KINDS.values() if kind.plural == plural)
-        before = self._world.store.target(kind.name, _name(body))
+        before = self._world.store.target(kind.name, name_of(body))
         if event["type"] == "DELETED":
             self._world.store.drop(plural, body)
         elif not self._put(plural, event):
             return
         another = before is None or _generation(before.body) != _generation(body) or event["type"] == "DELETED"
-        for policy in self._world.store.governing(kind.name, _name(body)):
-            if another or self._runner.busy(_name(policy)):
-                self._runner.wake(_name(policy))
+        for policy in self._world.store.governing(kind.name, name_of(body)):
+            if another or self._runner.busy(name_of(policy)):
+                self._runner.wake(name_of(policy))
 
     async def pod(self, event: Event, **_: Any) -> None:
         """A pod came, changed or went: of interest at once while a roll-out waits for it."""
@@ -112,8 +112,8 @@ class Watching:
         elif not self._put(PODS, event):
             return
         for policy in self._world.store.policies():
-            if self._runner.busy(_name(policy)) and self._concerns(policy, body):
-                self._runner.wake(_name(policy))
+            if self._runner.busy(name_of(policy)) and self._concerns(policy, body):
+                self._runner.wake(name_of(policy))
 
     def _concerns(self, policy: Body, pod: Body) -> bool:
         kind, name = target_of(policy)
@@ -127,7 +127,7 @@ class Watching:
 
     async def _deleted(self, body: Body) -> None:
         """A policy is gone: its target stays as it is, but for a roll-out that nobody will end."""
-        name = _name(body)
+        name = name_of(body)
         last = self._world.store.policy(name) or body
         await self._runner.forget(name)
         last = self._world.store.policy(name) or last
@@ -177,10 +177,6 @@ def _asks(policy: Body) -> Any:
     """What people and alerts ask for: the rest of the status, which is ours, wakes nobody."""
     alerts = (policy.get("status") or {}).get("alerts")
     return _generation(policy), policy["metadata"].get("annotations"), alerts
-
-
-def _name(body: Body) -> Name:
-    return str(body["metadata"]["namespace"]), str(body["metadata"]["name"])
 
 
 def _generation(body: Body) -> Any:

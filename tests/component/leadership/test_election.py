@@ -16,6 +16,7 @@ from specloop_operator.leadership import (
     Deposed,
     Election,
     Leadership,
+    Lease,
 )
 from tests.component.leadership.lease_server import LeaseServer, Spec
 from tests.component.leadership.no_waiting import loop, without_waiting
@@ -66,7 +67,8 @@ async def candidate(url: str, identity: str) -> AsyncIterator[Candidate]:
     """One more for the Lease, which gives it away at the end if it holds it."""
     found = Candidate(Leadership(loop().time))
     async with client_of(url, loop().trace()) as client:
-        found.takes_part(Election(client, "specloop", "specloop", identity, found.leadership, found.look))
+        lease = Lease(client, "specloop", "specloop", identity, found.leadership, found.look)
+        found.takes_part(Election(lease, found.leadership))
         try:
             yield found
         finally:
