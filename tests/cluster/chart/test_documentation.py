@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from tests.unit.chart.conftest import CHART, Chart
+from tests.cluster.chart.conftest import CHART, Chart
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "install.md"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.unit.chart.conftest import CHART, NAMESPACE, Chart, Refused
+from tests.cluster.chart.conftest import CHART, NAMESPACE, Chart, Refused
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = ROOT / "crds" / "specpolicies.specloop.dev.yaml"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.unit.chart.conftest import NAMESPACE, Chart
+from tests.cluster.chart.conftest import NAMESPACE, Chart
 
 PEER = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
 LLAMA = {"matchLabels": {"app": "llama"}}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.chart.conftest import NAMESPACE, Chart
+from tests.cluster.chart.conftest import NAMESPACE, Chart
 
 IN_A_NAMESPACE = {
     ("specloop.dev", "specpolicies"): {"get", "list", "watch"},

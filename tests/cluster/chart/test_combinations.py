@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from specloop_operator.settings import load_settings
+from tests.cluster.chart.conftest import NAMESPACE, Chart
 from tests.support.cluster.chart_values import Values, pairwise, rows
-from tests.unit.chart.conftest import NAMESPACE, Chart
 
 Manifests = Sequence[Mapping[str, Any]]
 

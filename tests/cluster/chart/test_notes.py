@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.unit.chart.conftest import Chart
+from tests.cluster.chart.conftest import Chart
 
 WEBHOOK = {"enabled": True, "tokenSecret": {"name": "am-token", "key": "tokens"}}
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.unit.chart.conftest import CHART, NAMESPACE, Chart
+from tests.cluster.chart.conftest import CHART, NAMESPACE, Chart
 
 LABELS = {"release": "kube-prometheus-stack"}
 ON = {"enabled": True, "labels": LABELS}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.unit.chart.conftest import Chart, Refused
+from tests.cluster.chart.conftest import Chart, Refused
 
 TOKEN = {"tokenSecret": {"name": "token"}}
 TLS = {"tls": {"secretName": "tls"}}
