@@ -18,6 +18,7 @@ from specloop_policy.annotations import Rollback
 from specloop_policy.canary import Ending, Kind, Phase, Plan, Rollout, Step, begin, plan
 from specloop_policy.decision import ActionName, Decision, FailedChange, Inputs, Override, PolicyState
 from specloop_policy.gate import GateVerdict, Result
+from specloop_policy.guardrails import back_after_alert
 from specloop_policy.ladder import Level
 from specloop_policy.model import ActuatorType
 from specloop_policy.observation import Observation, Service, Window, Workload
@@ -319,7 +320,7 @@ def _nobody_asks(sight: Sight, rollout: Rollout, state: PolicyState, now: float)
         return ""
     wish = wish_in_force(sight.policy.ladder, state, _inputs(sight, now), now)
     if wish is None:
-        return f"{state.forced.by} is over"
+        return "" if back_after_alert(sight.policy, state, now) else f"{state.forced.by} is over"
     return "" if wish.level.name == rollout.level else f"{wish.by} asks for {wish.level.name}"
 
 
@@ -441,7 +442,9 @@ def _ended(sight: Sight, remembered: Remembered, found: Plan, now: float) -> Tur
                 state = memory.outdone(sight.policy, state, lost, rollout.key, found.words, now, rules_only=rules_only)
             decision = _taken_back(sight, rollout, found.words, level)
         case _:
-            state = state if state.level == level and state.probe is None else memory.adopted(state, level, now)
+            if state.level != level or state.probe is not None:
+                asked = wish_in_force(sight.policy.ladder, state, _inputs(sight, now), now)
+                state = memory.adopted(state, level, now) if asked else memory.released(sight.policy, state, level, now)
             decision = _taken_back(sight, rollout, found.words, level)
     reverted = found.words if found.ended is Ending.UNDONE else ""
     wish = _wish_in_force(sight, now) if reverted else over.reverted_wish

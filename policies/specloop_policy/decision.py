@@ -111,6 +111,8 @@ class Forced:
 
     by: str
     back_to: str | None
+    alert: bool = False
+    """Whether it is an alert, which may end just because of what was done about it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,26 @@ def probe_left(policy: Policy, state: PolicyState, level: Level, at: float) -> f
     return max(0.0, since + probe_gap(policy, trial) - at)
 
 
+def lost_before(policy: Policy, trial: Trial) -> str:
+    """Why a level waits that was entered and lost, in words."""
+    lost = "once" if trial.losses == 1 else f"{trial.losses} times in a row"
+    return f"{trial.level} was lost {lost} and is tried again {probe_gap(policy, trial):.0f} s after"
+
+
+def back_after_alert(policy: Policy, state: PolicyState, now: float) -> str | None:
+    """Why the level from before an alert is not gone back to yet though the alert is over; None when it may be.
+
+    An alert may be over just because of what was done about it, and fire again at the level that it was about.  A level
+    that is left for an alert time and again is gone back to as one is that rules lower time and again.
+    """
+    forced = state.forced
+    back = policy.ladder.find(forced.back_to) if forced is not None and forced.alert else None
+    trial = find_trial(state, back) if back is not None else None
+    if back is None or trial is None or probe_left(policy, state, back, now) <= 0.0:
+        return None
+    return lost_before(policy, trial)
+
+
 def with_loss(policy: Policy, state: PolicyState, level: str, now: float) -> PolicyState:
     """Remember that a level was tried and lost; levels that left the ladder are forgotten."""
     losses = next((trial.losses for trial in state.trials if trial.level == level), 0)

@@ -5,8 +5,9 @@ from math import ceil
 
 from specloop_policy.decision import FailedChange, Forced, PolicyState, Probe
 from specloop_policy.guardrails import find_trial, probe_gap, stood_long, with_change, with_loss, without_trial
-from specloop_policy.ladder import Level
+from specloop_policy.ladder import Ladder, Level
 from specloop_policy.policy import Policy
+from specloop_policy.wishes import Wish
 
 
 def adopted(state: PolicyState, level: str | None, now: float) -> PolicyState:
@@ -16,15 +17,20 @@ def adopted(state: PolicyState, level: str | None, now: float) -> PolicyState:
 
 def lowered(policy: Policy, state: PolicyState, to: Level, for_seconds: float, now: float) -> PolicyState:
     """A rule lowers the level; a level that was entered from below a short while ago is remembered as lost."""
-    left = state.level or ""
-    if state.raised_at is not None:
-        if stood_long(policy, state, left, for_seconds, now):
-            state = without_trial(state, left)
-        else:
-            state = with_loss(policy, state, left, now)
+    state = _left(policy, state, for_seconds, now)
     return replace(
         with_change(policy, state, now), level=to.name, changed_at=now, raised_at=None, holds_since=(), probe=None
     )
+
+
+def _left(policy: Policy, state: PolicyState, for_seconds: float, now: float) -> PolicyState:
+    """Remember how a level stood that is left downwards, where it was entered from below."""
+    left = state.level or ""
+    if state.raised_at is None:
+        return state
+    if stood_long(policy, state, left, for_seconds, now):
+        return without_trial(state, left)
+    return with_loss(policy, state, left, now)
 
 
 def raised(policy: Policy, state: PolicyState, to: Level, now: float) -> PolicyState:
@@ -51,17 +57,36 @@ def probe_won(policy: Policy, state: PolicyState, level: Level, now: float) -> P
     return replace(state, level=level.name, changed_at=started, raised_at=now, holds_since=(), probe=None)
 
 
-def forced(state: PolicyState, to: Level, by: str, now: float) -> PolicyState:
-    """A person, a schedule or an alert sets the level; where to go back to is remembered from the first of them."""
+def forced(policy: Policy, state: PolicyState, wish: Wish, now: float) -> PolicyState:
+    """A person, a schedule or an alert sets the level; where to go back to is remembered from the first of them.
+
+    A level that was entered from below a short while ago is remembered as lost where an alert lowers it.
+    """
     back = state.forced.back_to if state.forced is not None else state.level
+    if wish.alert and _above(policy.ladder, state.level, wish.level.name):
+        state = _left(policy, state, 0.0, now)
     return replace(
-        state, level=to.name, changed_at=now, raised_at=None, holds_since=(), probe=None, forced=Forced(by, back)
+        state,
+        level=wish.level.name,
+        changed_at=now,
+        raised_at=None,
+        holds_since=(),
+        probe=None,
+        forced=Forced(wish.by, back, wish.alert),
     )
 
 
-def released(state: PolicyState, to: Level, now: float) -> PolicyState:
-    """Nothing forces the level any more: back to where it was."""
-    return replace(state, level=to.name, changed_at=now, raised_at=None, holds_since=(), probe=None, forced=None)
+def released(policy: Policy, state: PolicyState, to: str | None, now: float) -> PolicyState:
+    """Nothing forces the level any more: back to where it was; to a higher one after an alert as if it were raised."""
+    alert = state.forced is not None and state.forced.alert
+    raised_at = now if alert and _above(policy.ladder, to, state.level) else None
+    return replace(adopted(state, to, now), raised_at=raised_at)
+
+
+def _above(ladder: Ladder, one: str | None, other: str | None) -> bool:
+    """Whether both are levels of the ladder and the first is the more aggressive."""
+    upper, lower = ladder.find(one), ladder.find(other)
+    return upper is not None and lower is not None and ladder.index(upper) < ladder.index(lower)
 
 
 def released_from_quarantine(state: PolicyState, now: float) -> PolicyState:

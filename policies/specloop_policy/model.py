@@ -323,7 +323,7 @@ class CostModelSpec(Part):
 
 
 class ProbeSpec(Part):
-    """When a level that gives no signal from below is tried on one replica."""
+    """When a level is tried again: one that gives no signal from below, and one that was left for an alert twice."""
 
     after_seconds: Annotated[int, Field(ge=1, le=2592000)] = Field(
         default=3600, description="Gap before the first probe of a level."

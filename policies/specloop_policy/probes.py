@@ -58,7 +58,13 @@ def due(situation: Situation, state: PolicyState) -> tuple[Level, str] | None:
         if probe_left(situation.policy, state, one, evidence.at) > 0.0:
             continue
         trial = find_trial(state, one)
-        lost = f", lost {trial.losses} times so far" if trial is not None else ""
+        lost = (
+            ""
+            if trial is None
+            else ", lost once so far"
+            if trial.losses == 1
+            else f", lost {trial.losses} times so far"
+        )
         gap = probe_gap(situation.policy, trial)
         return one, f"{gap:.0f} s at {level.name} without a sign of how {one.name} would do{lost}: trying it"
     return None

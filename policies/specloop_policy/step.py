@@ -14,8 +14,10 @@ from specloop_policy.evidence import clock, gather, without
 from specloop_policy.faults import find_faults
 from specloop_policy.guardrails import (
     DAY_SECONDS,
+    back_after_alert,
     blocked,
     find_trial,
+    lost_before,
     not_again,
     probe_gap,
     probe_left,
@@ -181,7 +183,7 @@ class _Tick:
         if failed is not None and not failed.rules_only and wish.level.name != self.state.level:
             reason = f"{wish.by} asks for {wish.level.name}, but {not_again(failed)}"
             return self._hold(reason, wish.name), self.state
-        state = memory.forced(self.state, wish.level, wish.by, self.now)
+        state = memory.forced(self.policy, self.state, wish, self.now)
         if wish.level.name != self.state.level or self.state.probe is not None:
             reason = f"{wish.by} asks for {wish.level.name} (was {self.state.level})"
             return self._going(wish.level.name, reason, wish.name), state
@@ -200,8 +202,11 @@ class _Tick:
         back = self.policy.ladder.find(forced.back_to)
         if back is None or back.name == self.state.level:
             return self._hold(f"{forced.by} is over"), replace(self.state, forced=None)
+        wait = back_after_alert(self.policy, self.state, self.now)
+        if wait is not None:
+            return self._hold(f"{forced.by} is over, but {wait}"), self.state
         reason = f"{forced.by} is over: back to {back.name}"
-        return self._going(back.name, reason), memory.released(self.state, back, self.now)
+        return self._going(back.name, reason), memory.released(self.policy, self.state, back.name, self.now)
 
     def _situation(self, level: Level, since: float | None, windows: tuple[Window, ...]) -> Situation:
         """The evidence about a level and its faults; a pod that suffers from its age is no evidence about it."""
@@ -253,10 +258,7 @@ class _Tick:
             return up
         if probe_left(self.policy, state, up.to, situation.evidence.at) <= 0.0:
             return up
-        gap = probe_gap(self.policy, trial)
-        return replace(
-            up, veto=f"{up.to.name} was lost {trial.losses} times in a row and is tried again {gap:.0f} s after"
-        )
+        return replace(up, veto=lost_before(self.policy, trial))
 
     def _raised(self, state: PolicyState, situation: Situation, move: Move) -> Answer:
         """Raise the level; one that was entered before and lost is only probed."""

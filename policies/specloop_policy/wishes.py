@@ -15,6 +15,7 @@ class Wish:
     level: Level
     by: str
     name: str | None = None
+    alert: bool = False
 
 
 def wish_in_force(ladder: Ladder, state: PolicyState, inputs: Inputs, now: float) -> Wish | None:
@@ -39,7 +40,7 @@ def _urgent(ladder: Ladder, inputs: Inputs, now: float) -> Iterator[Wish | None]
         yield _wish(ladder.find(override.level), by)
     for alert in inputs.alerts:
         if alert.action is AlertActionType.DISABLE:
-            yield Wish(ladder.levels[-1], f"alert {alert.name}", alert.name)
+            yield _by_alert(alert, ladder.levels[-1])
 
 
 def _wishes(ladder: Ladder, state: PolicyState, inputs: Inputs, now: float) -> Iterator[Wish | None]:
@@ -48,11 +49,16 @@ def _wishes(ladder: Ladder, state: PolicyState, inputs: Inputs, now: float) -> I
         name = inputs.scheduled.schedule
         yield _wish(ladder.find(inputs.scheduled.level), f"schedule {name}", name)
     for alert in inputs.alerts:
-        yield _wish(_asked_for(ladder, state, alert), f"alert {alert.name}", alert.name)
+        asked = _asked_for(ladder, state, alert)
+        yield None if asked is None else _by_alert(alert, asked)
 
 
 def _wish(level: Level | None, by: str, name: str | None = None) -> Wish | None:
     return None if level is None else Wish(level, by, name)
+
+
+def _by_alert(alert: FiringAlert, level: Level) -> Wish:
+    return Wish(level, f"alert {alert.name}", alert.name, alert=True)
 
 
 def _asked_for(ladder: Ladder, state: PolicyState, alert: FiringAlert) -> Level | None:

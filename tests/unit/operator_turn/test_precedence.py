@@ -11,7 +11,7 @@ from specloop_operator.sight import Blind
 from specloop_policy.canary import Ending, Kind, Phase, Step
 from specloop_policy.decision import ActionName, FiringAlert
 from specloop_policy.model import AlertActionType
-from tests.unit.operator_turn.scenes import PASSED, Scene, windows
+from tests.unit.operator_turn.scenes import OPEN, PASSED, Scene, windows
 
 Speak = Callable[[Scene], None]
 
@@ -257,6 +257,48 @@ def test_what_an_alert_forced_goes_back_when_it_is_over() -> None:
     decision = scene.turn().decision
     assert decision is not None
     assert (decision.level, decision.reason) == ("k5", "alert EngineSlow is over: back to k5")
+
+
+def test_an_alert_that_flickers_does_not_begin_roll_outs_again_and_again() -> None:
+    """The first is taken back when the alert is over; the second goes on, and its level stays."""
+    scene = Scene()
+    for _ in range(2):
+        disabling(scene)
+        scene.turn()
+        scene.until_soaking("disabled")
+        scene.alerts = ()
+        scene.turn(verdict=OPEN)
+        if scene.remembered.rollout is not None and scene.remembered.rollout.phase is Phase.ROLLING_BACK:
+            assert scene.turns[-1].words == "alert EngineSlow is over"
+            scene.pods.pop()
+            assert scene.turn(verdict=None).ended is Ending.CANCELLED
+    scene.turn(verdict=PASSED)
+    scene.all_at("disabled")
+    scene.turn(verdict=None)
+    assert [turn.ended for turn in scene.turns if turn.ended is not None] == [Ending.CANCELLED, Ending.PROMOTED]
+    turn = scene.turn()
+    assert turn.began is None
+    assert turn.decision is not None
+    assert turn.decision.reason == ("alert EngineSlow is over, but k5 was lost once and is tried again 7200 s after")
+
+
+def test_an_alert_in_the_place_of_another_is_no_flickering() -> None:
+    """What one asked for is taken back for the other, and when both are over the level is back at once."""
+    scene = Scene()
+    scene.alerts = (FiringAlert("SlowAnswers", AlertActionType.STEP_DOWN),)
+    scene.turn()
+    scene.until_soaking("k3")
+    disabling(scene)
+    scene.turn(verdict=OPEN)
+    scene.pods.pop()
+    assert scene.turn(verdict=None).ended is Ending.CANCELLED
+    scene.turn()
+    assert scene.remembered.rollout is not None
+    assert scene.remembered.rollout.level == "disabled"
+    scene.until_soaking("disabled")
+    scene.alerts = ()
+    turn = scene.turn(verdict=OPEN)
+    assert (turn.moved, turn.words) == (Phase.ROLLING_BACK, "alert EngineSlow is over")
 
 
 def test_a_schedule_takes_a_probe_back() -> None:
