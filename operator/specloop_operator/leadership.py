@@ -17,6 +17,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
 import aiohttp
@@ -144,6 +145,7 @@ class Lease(LeaseLock):
         self._leadership = leadership
         self._looked = looked
         self._led = False
+        self._about = {"k8s_ref": {"kind": "Lease", "namespace": namespace, "name": name}}
 
     async def get(self, name: str, namespace: str) -> Any:
         """The record; raises Deposed where the Lease was ours and is another's now, or may be soon."""
@@ -151,6 +153,8 @@ class Lease(LeaseLock):
         try:
             lease = await self.api_instance.read_namespaced_lease(name, namespace, _request_timeout=REQUEST_SECONDS)
         except FAILURES as error:
+            if getattr(error, "status", None) != HTTPStatus.NOT_FOUND:
+                LOG.warning("the lease cannot be read: %s", _words(error), extra=self._about)
             self._check()
             return False, error if isinstance(error, ApiException) else ApiException(status=0, reason=_words(error))
         self.lease_reference = lease
@@ -188,14 +192,14 @@ class Lease(LeaseLock):
                     self.name, self.namespace, lease, _request_timeout=REQUEST_SECONDS
                 )
         except FAILURES as error:
-            LOG.warning("the lease was not given away, and runs out by itself: %s", _words(error))
+            LOG.warning("the lease was not given away, and runs out by itself: %s", _words(error), extra=self._about)
 
     async def _written(self, write: Callable[[], Any]) -> bool:
         began = self._leadership.now()
         try:
             await write()
         except FAILURES as error:
-            LOG.warning("the lease was not written: %s", _words(error))
+            LOG.warning("the lease cannot be written: %s", _words(error), extra=self._about)
             self._check()
             return False
         self._led = True

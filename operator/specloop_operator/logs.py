@@ -27,6 +27,9 @@ MAX_REMEMBERED = 10_000
 """Lines remembered so that they are not repeated; the longest unheard go first."""
 
 QUIET = ("kopf", "httpcore", "apscheduler", "httpx", "uvicorn.error")
+SILENT = "kubernetes.aio.leaderelection"
+"""Says at every look that a Lease cannot be read or written; `leadership.Lease` says it once."""
+
 HIDDEN = ("k8s_skip", "settings", "gist")
 """Fields of records that are meant for programs: kopf's, and the gist where a caller knows it better."""
 
@@ -53,6 +56,7 @@ def configure_logging(log_format: Literal["json", "text"], level: str, stream: T
     logging.captureWarnings(True)
     for name in QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+    logging.getLogger(SILENT).setLevel(logging.CRITICAL)
 
 
 class Repeats(logging.Filter):

@@ -31,6 +31,8 @@ class LeaseServer:
     """The loop's time at the last write."""
     status: int | None = None
     """What everything is answered with, instead of being done."""
+    write_status: int | None = None
+    """What writes are answered with, instead of being done."""
     silent: bool = False
     """Whether requests are taken and not answered."""
     mute: bool = False
@@ -61,6 +63,8 @@ class LeaseServer:
             return _status(self.status)
         if request.method == "GET":
             return self._lease() if request.path == f"{PATH}/specloop" and self.spec else _status(404)
+        if self.write_status is not None:
+            return _status(self.write_status)
         before, self.before_write = self.before_write, _nothing
         before()
         version = body["metadata"].get("resourceVersion")

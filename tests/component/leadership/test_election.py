@@ -21,6 +21,7 @@ from specloop_operator.leadership import (
 from tests.component.leadership.lease_server import LeaseServer, Spec
 from tests.component.leadership.no_waiting import loop, without_waiting
 from tests.component.operator_health.api_server import client_of
+from tests.support.logs import own_log
 
 A_FEW_LOOKS = 5 * RETRY_SECONDS
 
@@ -263,6 +264,26 @@ async def test_a_follower_that_cannot_read_the_lease_waits_until_it_can(status: 
         assert a.looks > 25
         server.status = None
         await a.until_it_leads()
+
+
+@without_waiting
+async def test_what_is_wrong_with_the_lease_is_said_once_and_not_at_every_look() -> None:
+    """For a minute and a half it can be read and not written, before that neither."""
+    server = LeaseServer(status=403)
+    with own_log() as log:
+        log.configure("text")
+        async with server.served() as url, candidate(url, "a") as a:
+            await asyncio.sleep(10 * LEASE_SECONDS)
+            server.status, server.write_status = None, 403
+            await asyncio.sleep(10 * LEASE_SECONDS)
+            server.write_status = None
+            await a.until_it_leads()
+    said = [line.partition(" ")[2] for line in log.lines if "aiohttp.access" not in line]  # which is the server's
+    assert [line.partition(" [")[0] for line in said] == [
+        "WARNING specloop.leadership Lease specloop/specloop: the lease cannot be read: Forbidden",
+        "WARNING specloop.leadership Lease specloop/specloop: the lease cannot be written: Forbidden",
+        "INFO specloop.leadership this operator leads",
+    ]
 
 
 def _set(server: LeaseServer, trouble: dict[str, Any]) -> None:

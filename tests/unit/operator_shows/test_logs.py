@@ -1,56 +1,27 @@
 """The log: a line a decision, nothing said over and over, and no credentials."""
 
-import io
-import json
 import logging
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import kopf
 import pytest
 
 from specloop_operator.decision_log import FIELDS, log_decision
-from specloop_operator.logs import MAX_REMEMBERED, QUIET, REPEAT_SECONDS, Repeats, configure_logging
+from specloop_operator.logs import MAX_REMEMBERED, QUIET, REPEAT_SECONDS, Repeats
 from specloop_policy.decision import ActionName, Decision
+from tests.support.logs import Log, own_log
 
 LOG = logging.getLogger("specloop.test")
 POD = {"apiVersion": "v1", "kind": "Pod", "namespace": "llm", "name": "llama-0", "uid": "u"}
 
 
-@dataclass
-class Log:
-    """What was written since logging was configured."""
-
-    stream: io.StringIO = field(default_factory=io.StringIO)
-
-    def configure(self, log_format: Literal["json", "text"], level: str = "INFO") -> None:
-        """Send all logging here."""
-        configure_logging(log_format, level, self.stream)
-
-    @property
-    def lines(self) -> list[str]:
-        """Line by line."""
-        return self.stream.getvalue().splitlines()
-
-    @property
-    def records(self) -> list[dict[str, Any]]:
-        """Each line as the JSON that it is."""
-        return [json.loads(line) for line in self.lines]
-
-
 @pytest.fixture
 def log() -> Iterator[Log]:
-    """A log for one test; afterwards logging is as it was."""
-    names = (None, *QUIET)
-    before = [(logging.getLogger(name), logging.getLogger(name).level) for name in names]
-    handlers = list(logging.getLogger().handlers)
-    yield Log()
-    logging.getLogger().handlers[:] = handlers
-    logging.captureWarnings(False)
-    for logger, level in before:
-        logger.setLevel(level)
+    """A log for one test."""
+    with own_log() as one:
+        yield one
 
 
 def decide(reason: str, *, action: ActionName = ActionName.HOLD, level: str = "k5", rule: str | None = None) -> None:
