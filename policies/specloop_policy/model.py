@@ -22,6 +22,11 @@ DISABLED_NAME = "disabled"
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$", max_length=63)]
 """A name inside a policy: lower-case letters, digits and dashes, at most 63."""
 
+ObjectName = Annotated[
+    str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$", min_length=1, max_length=253)
+]
+"""The name of an object of Kubernetes: a DNS subdomain."""
+
 MAX_ITEMS = 16
 """Longest list in a policy."""
 
@@ -104,7 +109,7 @@ class TargetRef(Part):
     kind: Annotated[str, Field(min_length=1, max_length=63)] = Field(
         description="Kind of the target, such as Deployment or StatefulSet."
     )
-    name: Annotated[str, Field(min_length=1, max_length=253)] = Field(description="Name of the target.")
+    name: ObjectName = Field(description="Name of the target.")
 
 
 class DrafterSpec(Part):
@@ -349,8 +354,10 @@ class Guardrails(Part):
 class SecretKeyRef(Part):
     """A key of a Secret in the policy's namespace."""
 
-    name: Annotated[str, Field(min_length=1, max_length=253)] = Field(description="Name of the Secret.")
-    key: Annotated[str, Field(min_length=1, max_length=253)] = Field(default="token", description="Key in it.")
+    name: ObjectName = Field(description="Name of the Secret.")
+    key: Annotated[str, StringConstraints(pattern=r"^[-._a-zA-Z0-9]+$", max_length=253)] = Field(
+        default="token", description="Key in it."
+    )
 
 
 class LiveSpec(Part):
@@ -486,9 +493,7 @@ class Metadata(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$")] = Field(
-        description="Name of the policy."
-    )
+    name: ObjectName = Field(description="Name of the policy.")
     namespace: str | None = Field(default=None, description="Namespace of the policy and its target.")
     annotations: dict[str, str] = Field(default_factory=dict, description="Annotations.")
 

@@ -156,8 +156,13 @@ def _bad_pattern(flaw: Flaw, document: Document) -> Words:
     pattern = flaw.details.get("pattern", "")
     if "a-z0-9" in pattern:
         proposal = re.sub(r"[^a-z0-9]+", "-", str(flaw.value).lower()).strip("-")[:63]
-        hint = "lower-case letters, digits and dashes, beginning and ending with a letter or digit"
+        letters = (
+            "lower-case letters, digits, dashes and dots" if "." in pattern else "lower-case letters, digits and dashes"
+        )
+        hint = f"{letters}, beginning and ending with a letter or digit"
         return f"{_quoted(flaw.value)} is not a name", hint + (f", such as {proposal}" if proposal else "")
+    if "._" in pattern:
+        return f"{_quoted(flaw.value)} is no key of a Secret", "letters, digits, dots, dashes and underscores"
     if r"\." in pattern:
         return f"{_quoted(flaw.value)} is not a number with one decimal", 'quoted, with one decimal, such as "0.6"'
     return f"{_quoted(flaw.value)} is not a label name", "letters, digits and underscores, no digit first"

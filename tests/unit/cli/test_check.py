@@ -137,6 +137,25 @@ def test_refused_objects_have_one_mistake_each(path: Path, capsys: pytest.Captur
     assert len({one["field"] for one in document["files"][0]["errors"]}) == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        (
+            "schema-target-elsewhere",
+            "digits, dashes and dots, beginning and ending with a letter or digit, such as other-llama",
+        ),
+        ("schema-secret-name", "such as live-token"),
+        ("schema-secret-key", "letters, digits, dots, dashes and underscores"),
+    ],
+)
+def test_a_name_that_no_object_can_have_comes_with_what_it_may_hold(
+    name: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, document = check(capsys, str(OBJECTS / "refused" / f"{name}.yaml"))
+    (error,) = document["files"][0]["errors"]
+    assert hint in error["hint"]
+
+
 @pytest.mark.parametrize("content", [b"", b"a: b: c", b"\xff\xfe", b"\x00", b"- 1", b"%", b"a: &a [*a]", b"\xe9"])
 def test_a_readable_file_that_is_no_policy_is_exit_code_1(
     tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]
