@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,15 @@ def found(folder: Path) -> dict[str, Any]:
     return answer(sweep(folder, *GUIDED, "--jobs", "1"))
 
 
+def wait_for_lines(path: Path, count: int, process: "subprocess.Popen[str]") -> None:
+    """Until a study has so many lines."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not path.exists() or path.read_bytes().count(b"\n") < count:
+        assert process.poll() is None, "it ended before anybody could disturb it"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def wait_until_gone(group: int) -> None:
     """Until no process of a group is left."""
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -44,30 +54,6 @@ def wait_until_gone(group: int) -> None:
             return
         time.sleep(0.05)
     raise AssertionError("processes are left")
-
-
-def disturbed(folder: Path, name: str, lines: int, signal_sent: signal.Signals) -> tuple[Path, int, str, str]:
-    """A sweep that got a signal when its study had so many lines: the study, the exit code and what it printed.
-
-    On a busy machine a sweep of seconds can be over before the signal is sent; then another one is disturbed.
-    """
-    for attempt in range(10):
-        study = folder / f"{name}-{lines}-{attempt}.jsonl"
-        process = start(folder, *GUIDED, "--jobs", "2", "--study", str(study))
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while process.poll() is None and (not study.exists() or study.read_bytes().count(b"\n") < lines):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        if process.poll() is None:
-            if signal_sent is signal.SIGINT:
-                os.killpg(process.pid, signal_sent)  # as a terminal does
-            else:
-                process.send_signal(signal_sent)
-        out, err = process.communicate()
-        wait_until_gone(process.pid)
-        if process.returncode != 0:
-            return study, process.returncode, out, err
-    raise AssertionError("ten sweeps ended before anybody could disturb them")
 
 
 def test_the_answer_has_what_was_tried_and_what_it_is_worth(found: dict[str, Any]) -> None:
@@ -107,8 +93,12 @@ def test_two_processes_say_the_same_as_one(folder: Path, found: dict[str, Any]) 
 
 
 def test_a_sweep_that_was_killed_goes_on_and_comes_to_the_same(folder: Path, found: dict[str, Any]) -> None:
-    study, code, _, _ = disturbed(folder, "killed", 6, signal.SIGKILL)
-    assert code == -signal.SIGKILL
+    study = folder / "killed.jsonl"
+    process = start(folder, *GUIDED, "--jobs", "2", "--study", str(study))
+    wait_for_lines(study, 6, process)
+    process.kill()
+    process.communicate()
+    wait_until_gone(process.pid)
     study.write_bytes(study.read_bytes()[:-7])  # the last line was not finished
     kept = study.read_bytes().rpartition(b"\n")[0]
     assert answer(sweep(folder, *GUIDED, "--jobs", "2", "--study", str(study))) == found
@@ -122,10 +112,15 @@ def test_a_sweep_that_was_killed_goes_on_and_comes_to_the_same(folder: Path, fou
 def test_ctrl_c_ends_everything_keeps_what_ended_and_says_how_to_go_on(
     folder: Path, found: dict[str, Any], lines: int
 ) -> None:
-    study, code, out, err = disturbed(folder, "interrupted", lines, signal.SIGINT)
-    assert (code, out) == (130, "")
+    study = folder / f"interrupted-{lines}.jsonl"
+    process = start(folder, *GUIDED, "--jobs", "2", "--study", str(study))
+    wait_for_lines(study, lines, process)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (130, "")
     kept = study.read_bytes().count(b"\n") - 1
     assert err == f"specloop: interrupted; {kept} runs are kept in {study}, and the same command goes on from there\n"
+    wait_until_gone(process.pid)
     assert answer(sweep(folder, *GUIDED, "--study", str(study))) == found
 
 
