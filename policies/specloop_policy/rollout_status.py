@@ -1,9 +1,9 @@
 """What the status remembers of a roll-out and of what follows it: enough for another process to go on."""
 
 from math import ceil
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from specloop_policy.canary import Ending, Kind, Phase, Rollout
 from specloop_policy.model import Name
@@ -39,6 +39,12 @@ class RolloutMemory(Report):
         default=None, description="Failed requests beside the canary when it passed, rounded up."
     )
     canary_pods: Pods | None = Field(default=None, description="Size of the canary; absent before it is known.")
+
+    @model_validator(mode="after")
+    def _begun_by_an_operator(self) -> Self:
+        if self.kind is Kind.RETREAT and self.phase not in (Phase.PROMOTING, Phase.ROLLING_BACK):
+            raise ValueError(f"a retreat goes to all pods at once, and is never in phase {self.phase}")
+        return self
 
 
 class RangeMemory(Report):

@@ -29,7 +29,7 @@ states = st.builds(
     changes=st.lists(times, max_size=3).map(tuple),
     holds_since=st.lists(st.tuples(names, times), max_size=3).map(tuple),
     probe=st.none() | st.builds(Probe, names, times),
-    forced=st.none() | st.builds(Forced, words, st.none() | names),
+    forced=st.none() | st.builds(Forced, words, st.none() | names, st.booleans()),
     trials=st.lists(st.builds(Trial, names, st.integers(0, 20), times), max_size=3).map(tuple),
     quarantine=st.lists(
         st.builds(
@@ -52,7 +52,7 @@ rollouts = st.builds(
     ending=st.none() | st.sampled_from(Ending),
     reason=words,
     failed_share=shares,
-)
+).filter(lambda one: one.kind is not Kind.RETREAT or one.phase in (Phase.PROMOTING, Phase.ROLLING_BACK))
 watches = st.builds(Watch, level=names, back_to=names, key=hashes, since=times, until=times, failed_share=shares)
 
 

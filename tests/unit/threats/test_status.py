@@ -35,7 +35,7 @@ times = st.sampled_from(
 )
 """About the scene's own time, the ends of the calendar, and the zone that is furthest ahead."""
 
-rollouts_of_any_kind = st.fixed_dictionaries(
+rollouts = st.fixed_dictionaries(
     {
         "level": names,
         "backTo": names,
@@ -56,10 +56,6 @@ rollouts_of_any_kind = st.fixed_dictionaries(
         "canaryPods": st.sampled_from([0, 1, 10**9]),
     },
 )
-rollouts = rollouts_of_any_kind.filter(
-    lambda one: one["kind"] != "Retreat" or one["phase"] in ("Promoting", "RollingBack")
-)
-"""Without a retreat that begins with a canary, which the table of roll-outs does not know; see the page."""
 ranges = st.fixed_dictionaries({name: st.integers(0, 65536) for name in ("first", "last", "tokens")})
 memories = st.fixed_dictionaries(
     {},
@@ -70,7 +66,7 @@ memories = st.fixed_dictionaries(
         "changes": st.lists(times, max_size=4),
         "holdsSince": st.lists(st.fixed_dictionaries({"rule": names, "since": times}), max_size=3),
         "probe": st.fixed_dictionaries({"level": names, "startedAt": times}),
-        "forced": st.fixed_dictionaries({"by": texts}, optional={"backTo": names}),
+        "forced": st.fixed_dictionaries({"by": texts}, optional={"backTo": names, "alert": st.booleans()}),
         "trials": st.lists(
             st.fixed_dictionaries({"level": names, "losses": st.sampled_from([0, 1, 10**9, 10**300]), "lostAt": times}),
             max_size=3,
