@@ -8,6 +8,7 @@ and what comes late does not bring back what was resolved meanwhile.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from specloop_policy.decision import FiringAlert
@@ -22,6 +23,10 @@ TRUNCATED_SECONDS = 300.0
 """How long a truncated message is remembered: Alertmanager's default group_interval, until which no other comes."""
 
 
+_WEIGHT = (AlertActionType.SUSPEND, AlertActionType.DISABLE)
+"""Actions that win over all others, in this order; to look at once wins over none."""
+
+
 class AlertNews(StrEnum):
     """What a message says of one alert to one policy."""
 
@@ -29,6 +34,8 @@ class AlertNews(StrEnum):
     """It fires, and did not before."""
     REPEATED = "repeated"
     """It is known already."""
+    CROWDED = "crowded"
+    """It fires, and the status is full of others that decide before it does."""
     RESOLVED = "resolved"
     """It fires no more."""
     EXPIRED = "expired"
@@ -87,7 +94,8 @@ def heard(
         action=action.type,
         level=action.level,
     )
-    return AlertNews.RECEIVED, _fitting((*others, made), now)
+    fitting = _fitting((*others, made), now)
+    return AlertNews.RECEIVED if made in fitting else AlertNews.CROWDED, fitting
 
 
 def _over(
@@ -134,7 +142,19 @@ def _asks_for(binding: AlertBinding, known: AlertReport) -> bool:
 
 
 def _fitting(known: Sequence[AlertReport], now: float) -> tuple[AlertReport, ...]:
-    """As many as a status holds: those that fire before those that are over, and the latest of each."""
+    """As many as a status holds: those that fire, the one that decides first, and then the latest that are over.
+
+    What finds no room is heard of again by the next message of its group, which names all that fire.
+    """
     alive = kept(known, now)
-    latest = sorted(alive, key=lambda one: (one.resolved_at is None, one.received_at), reverse=True)[:MAX_ALERTS]
-    return tuple(one for one in alive if one in latest)
+    firing = sorted((one for one in alive if one.resolved_at is None), key=_weight)
+    over = sorted((one for one in alive if one.resolved_at is not None), key=lambda one: one.received_at, reverse=True)
+    held = [*firing, *over][:MAX_ALERTS]
+    return tuple(one for one in alive if one in held)
+
+
+def _weight(one: AlertReport) -> tuple[bool, int, datetime]:
+    """Sorts what decides before what is decided over."""
+    last = len(_WEIGHT)
+    weight = _WEIGHT.index(one.action) if one.action in _WEIGHT else last + (one.action is AlertActionType.EVALUATE_NOW)
+    return one.fingerprint != TRUNCATED, weight, one.received_at

@@ -200,12 +200,33 @@ def test_a_list_that_leaves_alerts_out_wakes_the_policy_and_asks_for_nothing() -
     assert [one.fingerprint for one in kept(known, NOW + TRUNCATED_SECONDS)] == ["a"]
 
 
-def test_a_status_holds_the_latest_alerts_that_fire() -> None:
-    """One more than it can: the one heard of first is left out."""
+def full() -> Known:
+    """As many alerts as a status holds, each of which asks to step down."""
     known: Known = ()
-    for place in range(MAX_ALERTS + 1):
+    for place in range(MAX_ALERTS):
         known = after(known, alert(str(place)), now=NOW + place)
-    assert [one.fingerprint for one in known] == [str(place) for place in range(1, MAX_ALERTS + 1)]
+    return known
+
+
+def test_in_a_full_status_the_alerts_that_were_heard_of_first_go_on_deciding() -> None:
+    """One more finds no room and changes nothing; heard again when there is room, it is news."""
+    known = full()
+    assert heard(known, alert("new"), DOWN, EXPIRE, NOW + 40.0) == (AlertNews.CROWDED, known)
+    known = after(known, alert("7", firing=False), now=NOW + 41.0)
+    what, known = heard(known, alert("new"), DOWN, EXPIRE, NOW + 42.0)
+    assert what is AlertNews.RECEIVED
+    assert [one.fingerprint for one in known if one.resolved_at is None][-1] == "new"
+
+
+@pytest.mark.parametrize("action", [AlertActionType.SUSPEND, AlertActionType.DISABLE])
+def test_what_decides_over_others_has_room_in_a_full_status(action: AlertActionType) -> None:
+    """The last of the others goes, and what only asks to look is let in by none of them."""
+    known = full()
+    what, after_it = heard(known, alert("new"), AlertAction(type=action), EXPIRE, NOW + 40.0)
+    assert what is AlertNews.RECEIVED
+    assert [one.fingerprint for one in after_it] == [*(str(place) for place in range(MAX_ALERTS - 1)), "new"]
+    assert heard(known, alert("look"), LOOK, EXPIRE, NOW + 40.0)[0] is AlertNews.CROWDED
+    assert TRUNCATED in [one.fingerprint for one in truncated(known, NOW + 40.0)]
 
 
 def test_alerts_that_are_over_make_room_first() -> None:

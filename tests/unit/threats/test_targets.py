@@ -30,10 +30,16 @@ def test_a_target_that_an_older_policy_governs_is_not_taken_over() -> None:
     assert refusal(other()) is ConditionReason.OLDER_POLICY
 
 
-@pytest.mark.parametrize("name", ["llama", "llm/llama", "../llm/deployments/llama", "/llm/llama"])
-def test_a_target_of_another_namespace_is_not_there(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("llama", ConditionReason.TARGET_NOT_FOUND),
+        *[(one, ConditionReason.INVALID_SPEC) for one in ("llm/llama", "../llm/deployments/llama", "/llm/llama", "..")],
+    ],
+)
+def test_a_target_of_another_namespace_is_not_there(name: str, reason: ConditionReason) -> None:
     """However it is spelt: there is no field for a namespace, and a name is nothing but one."""
-    assert refusal(other("theirs", name=name)) is ConditionReason.TARGET_NOT_FOUND
+    assert refusal(other("theirs", name=name)) is reason
 
 
 @pytest.mark.parametrize(

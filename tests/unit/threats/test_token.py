@@ -12,7 +12,7 @@ from specloop_operator.cluster import Forbidden, NotThere
 from specloop_operator.conditions import ConditionReason
 from specloop_operator.live import TOKEN_SECONDS, LiveActuator
 from specloop_operator.remembered import Remembered
-from specloop_operator.sight import Sight, see
+from specloop_operator.sight import Blind, Sight, see
 from specloop_operator.status_report import MetricsReport, seen_status
 from specloop_operator.store import PODS
 from specloop_policy.status import SpecPolicyStatus
@@ -110,14 +110,20 @@ def test_a_policy_in_a_namespace_without_the_secret_gets_nobody_elses() -> None:
     assert found.live.problem == "there is no Secret specloop-live in namespace theirs"
 
 
-@pytest.mark.parametrize("name", ["database", "..", "../../secrets/database", "specloop-live/../database", "*"])
-def test_a_secret_that_the_chart_does_not_name_is_sent_nowhere(name: str) -> None:
+def test_a_secret_that_the_chart_does_not_name_is_sent_nowhere() -> None:
     """The role refuses it; the policy says which value of the chart would allow it."""
     network = Network()
-    [found] = look(Vault({"llm": TOKEN}), network, sight(secret=name))
+    [found] = look(Vault({"llm": TOKEN}), network, sight(secret="database"))
     assert network.shown == {}
     assert found.live is not None
     assert "is forbidden; name it in live.tokenSecrets of the chart" in found.live.problem
+
+
+@pytest.mark.parametrize("name", ["..", "../../secrets/database", "specloop-live/../database", "*", ""])
+def test_what_no_secret_can_be_called_is_not_asked_for(name: str) -> None:
+    """It could lead elsewhere in the API's paths."""
+    with pytest.raises(Blind, match=r"spec\.live\.tokenSecretRef\.name"):
+        sight(secret=name)
 
 
 @pytest.mark.parametrize("kept", ["two\nlines of a key", "ü", "", "\x1b[31m"])
