@@ -38,10 +38,9 @@ class WebhookTlsSettings(TlsSettings):
 class WebhookSettings(Part):
     """Where Alertmanager sends alerts to, and how it shows who it is: by a token, a client certificate, or both."""
 
-    address: Word = Field(
-        default="0.0.0.0", description="Address that it is served on; all, for Alertmanager comes from elsewhere."
+    port: Port = Field(
+        default=8443, description="Port that it is served on, at `healthAddress`; 8443, as the chart has it."
     )
-    port: Port = Field(default=8443, description="Port that it is served on; 8443, as the chart has it.")
     token_file: FilePath | None = Field(
         default=None,
         description="File with the tokens that are taken, one a line, so that a new one can come before the old one "

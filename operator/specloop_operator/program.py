@@ -86,7 +86,8 @@ async def run(settings: OperatorSettings) -> None:
         await fill(store, client, settings.namespaces, world.now)
         readiness.done(CACHES)
         if settings.webhook is not None:
-            await stack.enter_async_context(_door(settings.webhook, world, client, readiness, metrics))
+            door = _door(settings.webhook, settings.health_address, world, client, readiness, metrics)
+            await stack.enter_async_context(door)
 
         metrics.leads(leadership.holds)
 
@@ -122,7 +123,9 @@ def _fence(leadership: Leadership) -> Callable[[httpx.Request], Awaitable[None]]
     return fence
 
 
-def _door(settings: WebhookSettings, world: World, client: ApiClient, readiness: Readiness, metrics: Metrics) -> Server:
+def _door(
+    settings: WebhookSettings, address: str, world: World, client: ApiClient, readiness: Readiness, metrics: Metrics
+) -> Server:
     """The webhook; what it hears is written down by any operator, leader or not."""
     everybodys = KubernetesCluster(client)
     labels = (settings.namespace_label, settings.pod_label)
@@ -130,7 +133,7 @@ def _door(settings: WebhookSettings, world: World, client: ApiClient, readiness:
     door = Doorkeeper(None if settings.token_file is None else Path(settings.token_file))
     pages = webhook(book, door, Bucket(RATE, BURST, time.monotonic), readiness, metrics)
     tls = settings.tls
-    return Server(pages, "/alerts", settings.address, settings.port, None if tls is None else tls.tls())
+    return Server(pages, "/alerts", address, settings.port, None if tls is None else tls.tls())
 
 
 def _election(

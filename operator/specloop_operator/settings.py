@@ -85,8 +85,8 @@ class OperatorSettings(Part):
     )
     health_address: Word = Field(
         default="0.0.0.0",
-        description="Address that `/healthz`, `/readyz` and `/metrics` are served on; all, for kubelet and Prometheus "
-        "come from elsewhere.",
+        description="Address that `/healthz`, `/readyz`, `/metrics` and the webhook are served on; all, for kubelet, "
+        "Prometheus and Alertmanager come from elsewhere.",
     )
     health_port: Port = Field(default=8080, description="Port that they are served on; 8080, as the chart has it.")
     tls: TlsSettings | None = Field(

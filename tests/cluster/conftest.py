@@ -24,3 +24,10 @@ def cluster(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Cluster]:
     """A namespace of its own, with a node of eight GPUs."""
     with Cluster(control_plane, tmp_path) as one:
         yield one
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster that has never heard of SpecLoop, with one namespace for engines."""
+    with ControlPlane(control_plane_binaries(), tmp_path) as plane, Cluster(plane, tmp_path) as one:
+        yield one

@@ -5,106 +5,23 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 import yaml
 
-from tests.support.cluster.binaries import control_plane_binaries
 from tests.support.cluster.chart_values import Values, rows
 from tests.support.cluster.cluster import Cluster
-from tests.support.cluster.controlplane import ControlPlane
-from tests.support.cluster.daemons import free_port
 from tests.support.cluster.environment import Object
-from tests.support.cluster.operator import FORBIDDEN
+from tests.support.cluster.release import CHART, DEFINITION, HERE, ROOT_ONLY, Release
 from tests.support.cluster.workloads import ANNOTATION, bound, container, drafts, workload
 
-ROOT = Path(__file__).parents[2]
-CHART = ROOT / "charts" / "specloop"
+LIBRARY = Path(__file__).parents[2] / "policies" / "library"
 MONITORING = Path(__file__).parents[1] / "support" / "cluster" / "monitoring-crds.yaml"
-LIBRARY = ROOT / "policies" / "library"
-HERE = "specloop"
-"""The release's name, and its namespace."""
-DEFINITION = "specpolicies.specloop.dev"
 NEW_COLUMN = "Age"
 """The last column of the definition, which the older chart of the test lacks."""
-ROOT_ONLY = "the operator's volumes are mounted by root alone; run the tests as root"
 
 pytestmark = pytest.mark.cluster
-
-
-@pytest.fixture
-def empty(tmp_path: Path) -> Iterator[Cluster]:
-    """A cluster that has never heard of SpecLoop, with one namespace for engines."""
-    with ControlPlane(control_plane_binaries(), tmp_path) as plane, Cluster(plane, tmp_path) as one:
-        yield one
-
-
-class Release:
-    """The release as its owner sees it: helm, kubectl, and the operator's pods."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self.port = free_port()
-        """The operators' health port: the default may be taken on a machine where other things run."""
-
-    def helm(self, command: str, *arguments: str) -> str:
-        """Run helm on the release, and wait until all that it changed is ready."""
-        return self._cluster.helm("--namespace", HERE, command, HERE, *arguments, "--timeout=90s")
-
-    def kubectl(self, *arguments: str) -> str:
-        """Run kubectl in the release's namespace."""
-        return self._cluster.kubectl("--namespace", HERE, *arguments)
-
-    def pods(self) -> dict[str, Object]:
-        """The operator's pods that are not on their way out, by name."""
-        found = json.loads(self.kubectl("get", "pods", "-o=json", f"--selector=app.kubernetes.io/name={HERE}"))
-        pods = (one for one in found["items"] if "deletionTimestamp" not in one["metadata"])
-        return {one["metadata"]["name"]: one for one in pods}
-
-    def until_all_new(self, old: dict[str, Object]) -> dict[str, Object]:
-        """Wait until two pods are ready, none of which is an old one."""
-
-        def found() -> dict[str, Object] | None:
-            pods = self.pods()
-            ready = [one for one in pods.values() if conditions(one).get("Ready") == "True"]
-            return pods if len(ready) == len(pods) == 2 and not pods.keys() & old.keys() else None
-
-        return self._cluster.until(found, "two new operators")
-
-    def until_one_leads(self) -> None:
-        """Wait until one of the pods says that it leads, and the others that they do not."""
-
-        def leaders() -> list[float]:
-            return [leads(one, self.port) for one in self.pods().values()]
-
-        self._cluster.until(lambda: sorted(leaders()) == [0.0, 1.0], "one leader of two")
-
-    def columns(self) -> list[str]:
-        """The columns of the definition that is installed."""
-        definition = json.loads(self.kubectl("get", "crd", DEFINITION, "-o=json"))
-        return [one["name"] for one in definition["spec"]["versions"][0]["additionalPrinterColumns"]]
-
-    def settings(self) -> Object:
-        """The operator's settings as they are in the cluster."""
-        found: Object = yaml.safe_load(
-            json.loads(self.kubectl("get", "configmap", HERE, "-o=json"))["data"]["settings.yaml"]
-        )
-        return found
-
-
-def conditions(one: Object) -> dict[str, str]:
-    """The statuses of an object's conditions, by their types."""
-    return {condition["type"]: condition["status"] for condition in one.get("status", {}).get("conditions", ())}
-
-
-def leads(pod: Object, port: int) -> float:
-    """What a pod's page says of leading."""
-    page = httpx.get(f"http://{pod['status']['podIP']}:{port}/metrics", timeout=5.0).text
-    [value] = re.findall(r"^specloop_leader (\S+)$", page, re.MULTILINE)
-    return float(value)
 
 
 def older_chart(folder: Path) -> Path:
@@ -126,18 +43,10 @@ def test_a_release_is_installed_upgraded_rolled_back_and_taken_away_and_policies
     empty: Cluster, tmp_path: Path
 ) -> None:
     """The namespace admits nothing but restricted pods, so that the operator and the test's pod are such."""
-    cluster = empty
-    release = Release(cluster)
-    cluster.kubectl("create", "namespace", HERE)
-    cluster.kubectl("label", "namespace", HERE, "pod-security.kubernetes.io/enforce=restricted")
+    cluster, release = empty, Release(empty)
     cluster.apply(workload("llama", 2, [bound(container())], annotations={ANNOTATION: drafts(5)}))
 
-    chosen = (
-        f"namespaces={{{cluster.namespace}}}",
-        "live.createTokenSecrets=true",
-        f"settings.healthPort={release.port}",
-    )
-    values = [f"--set={one}" for one in chosen]
+    values = release.values("live.createTokenSecrets=true")
     release.helm("install", str(older_chart(tmp_path)), *values, "--wait")
     first = release.until_all_new({})
     release.until_one_leads()
@@ -176,9 +85,8 @@ def test_a_release_is_installed_upgraded_rolled_back_and_taken_away_and_policies
     assert cluster.get("Secret", "specloop-live")["data"]["token"] == token
     cluster.delete("SpecPolicy", "recommend-only")
     cluster.until(lambda: not cluster.objects("SpecPolicy"), "no policy")
-    logs = list(cluster.folder.rglob(f"{HERE}-*/operator/log"))
-    assert len(logs) >= 6  # of two pods at each of three revisions
-    assert [one for log in logs for one in FORBIDDEN if one in log.read_text()] == []
+    assert len(release.logs()) >= 6  # of two pods at each of three revisions
+    assert release.complaints() == []
 
 
 def status(cluster: Cluster) -> Object:

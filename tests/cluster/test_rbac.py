@@ -82,7 +82,7 @@ def test_every_right_is_used_and_none_is_missing(cluster: Cluster) -> None:
     settings = {
         "maxConcurrentRollouts": 2,
         "lease": {"namespace": cluster.namespace, "name": "specloop"},
-        "webhook": {"address": "127.0.0.1", "port": door, "tokenFile": str(cluster.folder / "webhook-token")},
+        "webhook": {"port": door, "tokenFile": str(cluster.folder / "webhook-token")},
     }
     with cluster.proxy() as proxy, Operator(cluster, settings, url=proxy.url) as operator:
         chat = follow(cluster, asked_for("k3", LLAMA, rollout=SHORT, live=TOKEN_REF))

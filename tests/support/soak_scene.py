@@ -336,7 +336,7 @@ def scene(cluster: Cluster, folder: Path) -> Iterator[Scene]:
             settings = {
                 "sources": {"default": {"type": "pods"}, PROMETHEUS: monitor.source},
                 "maxConcurrentRollouts": 2,
-                "webhook": {"address": "127.0.0.1", "port": port, "tokenFile": str(folder / "webhook-token")},
+                "webhook": {"port": port, "tokenFile": str(folder / "webhook-token")},
             }
             proxy = stack.enter_context(beside(RoughProxy(cluster.control_plane.admin)))
             replicas[name] = stack.enter_context(Replica(cluster, settings, name, proxy))

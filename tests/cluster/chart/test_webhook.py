@@ -38,7 +38,7 @@ def test_there_is_none_unless_it_is_wished_for(chart: Chart) -> None:
 def test_the_operator_is_told_where_tokens_and_certificates_are(
     chart: Chart, given: Mapping[str, Any], doors: Mapping[str, Any]
 ) -> None:
-    where = {"address": "0.0.0.0", "port": 8443, "namespaceLabel": "namespace", "podLabel": "pod"}
+    where = {"port": 8443, "namespaceLabel": "namespace", "podLabel": "pod"}
     assert webhook(chart, **given) == {**where, **doors}
 
 

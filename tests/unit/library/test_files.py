@@ -16,7 +16,7 @@ FILES = sorted(LIBRARY.glob("*.yaml"))
 NAMES = [file.stem for file in FILES]
 SITUATIONS = {
     *("acceptance-ladder", "temperature-guard", "structured-output", "prose", "ngram-summaries", "memory-saver"),
-    *("nightly-batch", "recommend-only"),
+    *("nightly-batch", "alert-driven", "recommend-only"),
 }
 
 
