@@ -37,11 +37,12 @@ SPAN_SECONDS = 30.0
 TASTE_SECONDS = 15.0
 """So much of it shows how many parts: scrapes of many pods are spread evenly."""
 
-PART_VALUES = 60_000
-"""So many values are asked for at a time then: as many as a look at a thousand pods has."""
+PART_VALUES = 20_000
+"""So many values are asked for at a time then: a third of what a thousand pods say in an interval, so that catching up
+takes hardly more memory than what follows."""
 
 CATCH_UP_VALUES = 300_000
-"""Most that is caught up with, in five queries and some seven seconds of a processor: twenty minutes of 60 pods, one
+"""Most that is caught up with, in fifteen queries and some seven seconds of a processor: twenty minutes of 60 pods, one
 minute of a thousand.  Evidence that is older begins anew."""
 
 
@@ -109,9 +110,13 @@ class PrometheusHub:
         self.query = settings.selector
         """The last query that was answered, as it was sent."""
 
-    async def refresh(self, now: float, fresh_seconds: float) -> None:
-        """Fetch what is new, unless the last fetch began less than `fresh_seconds` ago; failures are `problem`."""
-        self._keep_seconds = max(self._keep_seconds, 4.0 * fresh_seconds)
+    async def refresh(self, now: float, fresh_seconds: float, interval_seconds: float | None = None) -> None:
+        """Fetch what is new, unless the last fetch began less than `fresh_seconds` ago; failures are `problem`.
+
+        Whoever asks does so at an interval, twice `fresh_seconds` by default; samples wait for two of them at least.
+        """
+        two_intervals = 2.0 * (interval_seconds or 2.0 * fresh_seconds)
+        self._keep_seconds = max(self._keep_seconds, two_intervals)
         clock = asyncio.get_running_loop().time
         if self._flight is None and not 0.0 <= now - self._began < fresh_seconds:
             self._began = now
@@ -122,12 +127,12 @@ class PrometheusHub:
         done, _ = await asyncio.wait({self._flight}, timeout=max(0.0, self._overdue_at - clock()))
         for flight in done:
             flight.result()  # only a mistake of ours is raised here
-        if not done and self._late(now, fresh_seconds):
+        if not done and self._late(now, two_intervals):
             self.problem = f"{self._settings.source} has not given everything within {self._wait_seconds:g} s"
 
-    def _late(self, now: float, fresh_seconds: float) -> bool:
+    def _late(self, now: float, two_intervals: float) -> bool:
         """Whether what there is is too old: a server that is slow, and gives all in two intervals, is no problem."""
-        return self.until is None or now - self._settings.lag_seconds - self.until > 4.0 * fresh_seconds
+        return self.until is None or now - self._settings.lag_seconds - self.until > two_intervals
 
     def take(self, reader: str, namespace: str, pods: Collection[str]) -> list[tuple[str, Sample]]:
         """The samples of these pods that this reader has not taken yet, oldest first."""

@@ -1,7 +1,7 @@
 """Ticks: one policy's one after the other, different policies' side by side.
 
-apscheduler says when a tick is due, on one grid of time, so that policies with the same interval share what a source
-fetches; an event about the policy or its target makes one due at once.
+apscheduler says when a tick is due, on one grid of time, where policies take turns and those of one turn share what a
+source fetches; an event about the policy or its target makes one due at once.
 """
 
 import asyncio
@@ -84,10 +84,11 @@ class Runner:
         if at_once:
             loop.due.set()
 
-    def _phase(self, name: Name, interval_seconds: int, source: str) -> int:
-        """Where on the grid a policy ticks: together where a fetch is shared, else spread."""
+    def _phase(self, name: Name, interval_seconds: int, source: str) -> float:
+        """Where on the grid a policy ticks, in seconds: it has a turn of its own, or one of a few."""
         found = self._world.sources.get(source)
-        return 0 if found is None or found.shared else crc32("/".join(name).encode()) % interval_seconds
+        turns = 1 if found is None else found.turns(interval_seconds)
+        return crc32("/".join(name).encode()) % turns * interval_seconds / turns
 
     def wake(self, name: Name) -> None:
         """Something about a policy or its target has changed: tick now."""

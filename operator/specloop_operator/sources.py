@@ -33,6 +33,10 @@ SCRAPES_AT_ONCE = 64
 BACK_FILL_SECONDS = 3600.0
 """As far as evidence goes back by default: a restart of the operator costs a policy nothing that is still there."""
 
+MOST_TURNS, TURN_SECONDS = 5, 3
+"""Policies that share a source look in so many turns of their interval at most, so far apart at least.  What is fetched
+is what is new, so that turns cost no more bytes; it is less at a time, and fewer policies decide at the same moment."""
+
 LOG = logging.getLogger("specloop.sources")
 
 Queried = Callable[[int, int], None]
@@ -66,8 +70,8 @@ class Collected:
 class MetricSource(Protocol):
     """What a tick asks for samples."""
 
-    shared: bool
-    """Whether what it fetches serves all policies, so that they had better ask at the same time."""
+    def turns(self, interval_seconds: int) -> int:
+        """In how many turns of an interval policies are to ask; those that ask in the same share what is fetched."""
 
     async def collect(self, reader: str, pods: Sequence[PodAddress], now: float, interval_seconds: float) -> Collected:
         """The samples of these pods, all of one namespace, that this reader has not had; it asks at this interval."""
@@ -75,8 +79,6 @@ class MetricSource(Protocol):
 
 class PodSource:
     """Pods, scraped when they are asked for; samples carry the time when that began, as Prometheus has it."""
-
-    shared = False
 
     def __init__(
         self, settings: PodsSettings, client: httpx.AsyncClient, trust: ssl.SSLContext, queried: Queried
@@ -86,6 +88,10 @@ class PodSource:
         self._client = client
         self._trust = trust
         self._queried = queried
+
+    def turns(self, interval_seconds: int) -> int:
+        """One each second: nothing is shared."""
+        return interval_seconds
 
     async def collect(self, reader: str, pods: Sequence[PodAddress], now: float, interval_seconds: float) -> Collected:
         """Scrape all pods that have an address, within one interval."""
@@ -142,17 +148,19 @@ class PodSource:
 class HubSource:
     """A Prometheus that all policies share."""
 
-    shared = True
-
     def __init__(self, settings: PrometheusSettings, hub: PrometheusHub) -> None:
         self._settings = settings
         self._hub = hub
         self._warned: tuple[str, ...] = ()
 
+    def turns(self, interval_seconds: int) -> int:
+        """A few, whatever the interval."""
+        return max(1, min(MOST_TURNS, interval_seconds // TURN_SECONDS))
+
     async def collect(self, reader: str, pods: Sequence[PodAddress], now: float, interval_seconds: float) -> Collected:
-        """What the hub has for this reader, after it has looked for news, unless it did so half an interval ago."""
+        """What the hub has for this reader, after it has looked for news, unless it did so half a turn ago."""
         hub = self._hub
-        await hub.refresh(now, interval_seconds / 2.0)
+        await hub.refresh(now, interval_seconds / self.turns(int(interval_seconds)) / 2.0, interval_seconds)
         if hub.warnings != self._warned:
             self._warned = hub.warnings
             for warning in hub.warnings:

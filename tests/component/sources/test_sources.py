@@ -63,14 +63,35 @@ async def test_a_reader_gets_samples_and_what_was_asked() -> None:
     assert second.until == NOW + 5.0
 
 
-async def test_policies_that_look_within_half_an_interval_share_a_query() -> None:
+async def test_policies_that_look_in_one_turn_share_a_query() -> None:
     cluster = Cluster()
     async with open_sources(cluster.settings, connect=cluster.connect) as opened:
         main = opened["main"]
-        await asyncio.gather(*(main.collect(f"llm/{one}", pods("a"), NOW + 0.03 * one, INTERVAL) for one in range(200)))
+        await asyncio.gather(
+            *(main.collect(f"llm/{one}", pods("a"), NOW + 0.007 * one, INTERVAL) for one in range(200))
+        )
         asked = len(cluster.server.asked)
         await main.collect("llm/0", pods("a"), NOW + INTERVAL, INTERVAL)
     assert len(cluster.server.asked) == asked + 1
+
+
+async def test_an_interval_has_a_few_turns_each_with_a_query_about_what_is_new() -> None:
+    """Five turns of 15 s, 3 s apart.  What is scraped later than 10 s ago is not complete, and comes with the next."""
+    cluster = Cluster()
+    async with open_sources(cluster.settings, connect=cluster.connect) as opened:
+        main = opened["main"]
+        assert [main.turns(seconds) for seconds in (1, 3, 6, 15, 300)] == [1, 1, 2, 5, 5]
+        await main.collect("llm/first", pods("a"), NOW, INTERVAL)
+        cluster.server.asked.clear()
+        for turn in range(1, 6):
+            for one in range(40):
+                await main.collect(f"llm/{turn}-{one}", pods("a"), NOW + 3.0 * turn + 0.03 * one, INTERVAL)
+    assert cluster.server.asked == [(NOW - 13.0 + 3.0 * turn, NOW - 10.0 + 3.0 * turn) for turn in range(1, 6)]
+
+
+async def test_pods_have_a_turn_each_second() -> None:
+    async with open_sources(OperatorSettings()) as opened:
+        assert opened["default"].turns(15) == 15
 
 
 async def test_a_prometheus_that_scrapes_none_of_the_pods_is_told_with_what_to_look_at() -> None:
