@@ -14,7 +14,7 @@ from tests.support.cluster.alertmanager import Alertmanager, alerting
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.command_line import run_specloop
 from tests.support.cluster.environment import Object
-from tests.support.cluster.live import serving_live, tokens_in_force
+from tests.support.cluster.live import serving_injected, tokens_in_force
 from tests.support.cluster.llama import LABELS, LLAMA, RECORDS, STORIES, lives
 from tests.support.cluster.policies import SOON, Followed, follow
 from tests.support.cluster.release import CHART, ROOT_ONLY, Release
@@ -57,14 +57,17 @@ def until_tokens(cluster: Cluster, chat: Followed, tokens: int) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0 and not os.environ.get("SPECLOOP_REQUIRE_ENGINES"), reason=ROOT_ONLY)
 def test_an_installation_and_a_policy_of_the_library_lower_k_for_an_alert_and_raise_it_again(
-    empty: Cluster, tmp_path: Path
+    empty: Cluster,
 ) -> None:
-    """It comes in by the operator that does not lead.  Pods, alert, event, status and dashboard tell one story."""
+    """Of engines that were made ready by `specloop inject`; the alert comes in by the operator that does not lead.
+
+    Pods, alert, event, status and dashboard tell one story.
+    """
     cluster, release = empty, Release(empty)
     release.kubectl("create", "secret", "generic", "alertmanager-token", f"--from-literal=token={TOKEN}")
     webhook = ("webhook.enabled=true", "webhook.tokenSecret.name=alertmanager-token")
-    release.helm("install", str(CHART), *release.values(*webhook), "--wait")
-    serving_live(cluster, tmp_path, replicas=2)
+    release.helm("install", str(CHART), *release.values(*webhook, "live.createTokenSecrets=true"), "--wait")
+    serving_injected(cluster, replicas=2)
     pods, (leader, standby) = lives(cluster), release.until_one_leads()
 
     def counted(outcome: str) -> tuple[float, float]:

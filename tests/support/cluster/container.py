@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 
+import specloop_vllm
 from tests.support.cluster.daemons import dies_with_us
 from tests.support.cluster.environment import ConfigError, Object, expand
 from tests.support.cluster.mounts import mounted
@@ -22,6 +23,12 @@ SIMULATED_VLLM = "specloop.test/simulated-vllm"
 """The image of an engine, by any tag; containers of unknown images run what is on this machine."""
 OPERATOR = "specloop"
 """The image of the chart, by any tag: this Python, with the pod's volumes mounted, for which it takes root."""
+PLUGIN = "specloop-plugin"
+"""The image whose container copies the plugin for vLLM: programs of this machine, and the package where it has it."""
+FILES = {PLUGIN: {"/usr/share/specloop/specloop_vllm": Path(specloop_vllm.__path__[0])}}
+"""What is in an image that this machine has elsewhere."""
+OF_THE_ACCOUNT = "kube-api-access-"
+"""The volume that every pod gets, for which a simulated engine has no use."""
 ENTRYPOINT = ("vllm", "serve")
 """As that of vllm/vllm-openai."""
 BIN = Path(__file__).parent / "bin"
@@ -42,6 +49,8 @@ class Surroundings:
     """Called when the container's status is another."""
     restarts: bool = True
     """Whether containers that end are started again."""
+    until_success: bool = False
+    """Whether that is over once one has ended well: it prepares the pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +130,8 @@ class Container:
         while True:
             began = time.monotonic()
             ended = await self._run_once()
-            if self._ending or not self._pod.restarts:
+            done = self._pod.until_success and ended["exitCode"] == 0
+            if self._ending or done or not self._pod.restarts:
                 return
             wait = 0.0 if time.monotonic() - began > 2.0 * self._back_off.most else wait
             self._last = {"terminated": ended}
@@ -165,10 +175,17 @@ class Container:
         while True:
             try:
                 environment = await self._pod.environment(self._spec)
-                return environment, await self._pod.mounts(self._spec) if self._image == OPERATOR else {}
+                return environment, await self._mounts()
             except ConfigError as error:
                 self._become({"waiting": {"reason": "CreateContainerConfigError", "message": str(error)}})
                 await asyncio.sleep(self._back_off.first)
+
+    async def _mounts(self) -> Mapping[str, Path]:
+        """What is mounted; a simulated engine without volumes of its own takes no root for it."""
+        own = [one for one in self._spec.get("volumeMounts", ()) if not one["name"].startswith(OF_THE_ACCOUNT)]
+        if self._image not in (OPERATOR, PLUGIN, SIMULATED_VLLM) or (self._image == SIMULATED_VLLM and not own):
+            return {}
+        return {**FILES.get(self._image, {}), **await self._pod.mounts(self._spec)}
 
     @property
     def _image(self) -> str:
@@ -184,6 +201,7 @@ class Container:
         if self._image == OPERATOR:
             # All pods share this machine's addresses, so that none may listen on all.
             own["SPECLOOP_HEALTH_ADDRESS"] = self._address
+        if mounts:
             read_only = self._spec.get("securityContext", {}).get("readOnlyRootFilesystem", False)
             command = mounted(command, mounts, self._folder / "root", read_only=read_only)
         with self.log.open("ab") as log:

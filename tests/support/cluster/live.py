@@ -1,7 +1,9 @@
 """Workloads that were started with the plugin, so that K changes without a restart, and what their pods say of it."""
 
 import base64
+import json
 import re
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import httpx
 
 from specloop_engine.configuration import TABLE
 from tests.support.cluster.cluster import Cluster
+from tests.support.cluster.command_line import PROGRAM
 from tests.support.cluster.environment import Object
 from tests.support.cluster.llama import LABELS, LLAMA, ONE_MORE
 from tests.support.cluster.workloads import ANNOTATION, bound, container, drafts, workload
@@ -47,6 +50,16 @@ def serving_live(cluster: Cluster, folder: Path, *flags: str, replicas: int = 3)
     """Ready pods at k5 whose K changes without a restart, and the Secret with their token."""
     cluster.apply(SECRET)
     cluster.apply(live_workload(folder, *flags, replicas=replicas))
+    cluster.until_rolled_out(LLAMA)
+
+
+def serving_injected(cluster: Cluster, *, replicas: int) -> None:
+    """The same from a manifest that knows nothing of SpecLoop, by `specloop inject`; the Secret is somebody else's."""
+    plain = container(f"--speculative-config={drafts(5)}", simulation={"SPECLOOP_SIM_CLUSTERING": "0"})
+    manifest = json.dumps(workload(LLAMA, replicas, [plain], strategy=ONE_MORE))
+    command = [str(PROGRAM), "inject", "-f", "-", "--container=vllm", "--vllm-version=0.32.0"]
+    injected = subprocess.run(command, input=manifest, capture_output=True, text=True, check=True)
+    cluster.kubectl("apply", "-f", "-", stdin=injected.stdout)
     cluster.until_rolled_out(LLAMA)
 
 

@@ -28,6 +28,9 @@ class Pod:
         self._grace: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         self._transitions: dict[str, tuple[str, str]] = {}
         """Status of each condition, and since when it has it."""
+        first = pod["spec"].get("initContainers", ())
+        self._first = {spec["name"]: self._container(spec, back_off, until_success=True) for spec in first}
+        """Containers that prepare it, one after the other."""
         self.containers = {spec["name"]: self._container(spec, back_off) for spec in pod["spec"]["containers"]}
 
     @property
@@ -49,23 +52,28 @@ class Pod:
 
     async def run(self) -> None:
         """Run all containers and report on them until the pod is to end; then end them, and forget it."""
-        running = [asyncio.create_task(container.run()) for container in self.containers.values()]
-        reporting = asyncio.create_task(self._report())
+        every = [*self._first.values(), *self.containers.values()]
+        running, reporting = asyncio.create_task(self._run_all()), asyncio.create_task(self._report())
         try:
-            grace = await _first_failure_or(self._grace, *running, reporting)
-            await asyncio.gather(*(container.end(grace) for container in self.containers.values()))
+            grace = await _first_failure_or(self._grace, running, reporting)
+            await asyncio.gather(*(container.end(grace) for container in every))
         finally:
-            for task in (*running, reporting):
+            for task in (running, reporting):
                 task.cancel()
-            await asyncio.gather(*(container.end(0.0) for container in self.containers.values()))
-            await asyncio.gather(*running, reporting, return_exceptions=True)
+            await asyncio.gather(*(container.end(0.0) for container in every))
+            await asyncio.gather(running, reporting, return_exceptions=True)
         await self.forget()
+
+    async def _run_all(self) -> None:
+        for container in self._first.values():
+            await container.run()
+        await asyncio.gather(*(container.run() for container in self.containers.values()))
 
     async def forget(self) -> None:
         """Take it out of the API, now that nothing of it runs."""
         await self._api.forget(self._object)
 
-    def _container(self, spec: Object, back_off: BackOff) -> Container:
+    def _container(self, spec: Object, back_off: BackOff, *, until_success: bool = False) -> Container:
         own = self._folder / spec["name"]
         own.mkdir(parents=True)
         restarts = self._object["spec"]["restartPolicy"] == "Always"
@@ -74,7 +82,7 @@ class Pod:
             self.address,
             own,
             back_off,
-            Surroundings(self._environment, self._mounts, self._changed.set, restarts),
+            Surroundings(self._environment, self._mounts, self._changed.set, restarts, until_success),
         )
 
     async def _environment(self, container: Object) -> Mapping[str, str]:
@@ -92,7 +100,8 @@ class Pod:
         namespace, account = self._object["metadata"]["namespace"], self._object["spec"]["serviceAccountName"]
         token = partial(self._api.token, namespace, account)
         folder = self._folder / container["name"] / "volumes"
-        return {"/etc/hosts": hosts, **await write_volumes(container, self._object, self._read, token, folder)}
+        shared = self._folder / "shared"
+        return {"/etc/hosts": hosts, **await write_volumes(container, self._object, self._read, token, folder, shared)}
 
     async def _read(self, plural: str, name: str) -> Object | None:
         return await self._api.read(self._object["metadata"]["namespace"], plural, name)
@@ -106,7 +115,8 @@ class Pod:
 
     def _status(self) -> Object:
         ready = all(container.ready for container in self.containers.values())
-        conditions = {"Initialized": True, "ContainersReady": ready, "Ready": ready}
+        prepared = all(container.exit_code == 0 for container in self._first.values())
+        conditions = {"Initialized": prepared, "ContainersReady": ready, "Ready": ready}
         return {
             "phase": self._phase(),
             "hostIP": "127.0.0.1",
@@ -114,6 +124,7 @@ class Pod:
             "podIPs": [{"ip": self.address}],
             "startTime": self._started,
             "conditions": [self._condition(name, holds) for name, holds in conditions.items()],
+            "initContainerStatuses": [container.status() for container in self._first.values()],
             "containerStatuses": [container.status() for container in self.containers.values()],
         }
 

@@ -11,15 +11,20 @@ Token = Callable[[], Awaitable[str]]
 
 
 async def write_volumes(
-    container: Object, pod: Object, read: ReadObject, token: Token, folder: Path
+    container: Object, pod: Object, read: ReadObject, token: Token, folder: Path, shared: Path
 ) -> dict[str, Path]:
     """Write the volumes that a container mounts, as they are now: where it mounts each, to its folder.
 
-    Raises ConfigError where an object that one names is not there yet.
+    One of kind emptyDir lies under `shared`, the same for all containers of the pod.  ConfigError is raised where an
+    object that a volume names is not there yet.
     """
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes", ())}
     written = {}
     for mount in container.get("volumeMounts", ()):
+        if "emptyDir" in volumes[mount["name"]]:
+            written[mount["mountPath"]] = shared / mount["name"]
+            written[mount["mountPath"]].mkdir(parents=True, exist_ok=True)
+            continue
         place = folder / mount["name"]
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
@@ -39,7 +44,7 @@ def _sources(volume: Object) -> Iterator[Object]:
                 yield from content["sources"]
             case "secret":
                 yield {"secret": {**content, "name": content["secretName"]}}
-            case "name" | "emptyDir":
+            case "name":
                 pass
             case _:
                 yield {kind: content}
