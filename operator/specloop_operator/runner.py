@@ -76,8 +76,8 @@ class Runner:
         if loop is None:
             self._metrics.introduce(*name)
             loop = self._loops[name] = _Loop(Governor(name, self._world), self._ticked)
-        if loop.interval_seconds != interval_seconds:
-            loop.interval_seconds = interval_seconds
+        if (loop.interval_seconds, loop.source) != (interval_seconds, source):
+            loop.interval_seconds, loop.source = interval_seconds, source
             begin = datetime.fromtimestamp(self._phase(name, interval_seconds, source), UTC)
             trigger = IntervalTrigger(seconds=interval_seconds, start_date=begin, timezone=UTC)
             self._scheduler.add_job(loop.fall_due, trigger, id="/".join(name), replace_existing=True)
@@ -127,6 +127,7 @@ class _Loop:
     def __init__(self, governor: Governor, ticked: Callable[[float, TickResult], None]) -> None:
         self.governor = governor
         self.interval_seconds: int | None = None
+        self.source: str | None = None
         self.due = asyncio.Event()
         self._ticked = ticked
         self._ending = False

@@ -104,7 +104,7 @@ class BasicAuthSettings(Part):
 
 
 class PrometheusSourceSettings(Part):
-    """A Prometheus, or what answers like one, that scrapes the pods already; all policies share its queries."""
+    """A Prometheus that scrapes the pods already; all policies share its queries, at most five in an interval."""
 
     type: Literal["prometheus"] = Field(description="The kind of source: a Prometheus.")
     url: Annotated[str, Field(min_length=1, max_length=2048)] = Field(

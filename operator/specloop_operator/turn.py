@@ -18,7 +18,7 @@ from specloop_policy.annotations import Rollback
 from specloop_policy.canary import Ending, Kind, Phase, Plan, Rollout, Step, begin, plan
 from specloop_policy.decision import ActionName, Decision, FailedChange, Inputs, Override, PolicyState
 from specloop_policy.gate import GateVerdict, Result
-from specloop_policy.guardrails import back_after_alert
+from specloop_policy.guardrails import left_in_vain, without_trial
 from specloop_policy.ladder import Level
 from specloop_policy.model import ActuatorType
 from specloop_policy.observation import Observation, Service, Window, Workload
@@ -26,7 +26,7 @@ from specloop_policy.policy import Policy
 from specloop_policy.schedules import scheduled_level
 from specloop_policy.step import level_before, step
 from specloop_policy.watch import Watch, judge_watch
-from specloop_policy.wishes import suspends, urgent_wish, wish_in_force
+from specloop_policy.wishes import asks_in_vain, suspends, urgent_wish, wish_in_force
 
 NOTHING_SERVED = Service()
 
@@ -96,6 +96,8 @@ def take_turn(sight: Sight, remembered: Remembered, measured: Measured, now: flo
 def new_generation(remembered: Remembered) -> Remembered:
     """Somebody edited the policy: what failed or was undone before may be tried again."""
     state = replace(remembered.state, quarantine=())
+    if state.owed is not None:
+        state = without_trial(state, state.owed)
     return replace(remembered, reverted="", reverted_wish="", shed_failed="", state=state)
 
 
@@ -197,7 +199,8 @@ def _kind(decision: Decision, before: PolicyState, after: PolicyState, *, retrea
         return Kind.RETREAT
     if decision.action is ActionName.PROBE:
         return Kind.PROBE
-    return Kind.FORCED if before.forced is not None or after.forced is not None else Kind.RULE
+    asked = before.forced is not None or after.forced is not None
+    return Kind.FORCED if asked or decision.level == before.owed else Kind.RULE
 
 
 def _harm(
@@ -320,8 +323,18 @@ def _nobody_asks(sight: Sight, rollout: Rollout, state: PolicyState, now: float)
         return ""
     wish = wish_in_force(sight.policy.ladder, state, _inputs(sight, now), now)
     if wish is None:
-        return "" if back_after_alert(sight.policy, state, now) else f"{state.forced.by} is over"
-    return "" if wish.level.name == rollout.level else f"{wish.by} asks for {wish.level.name}"
+        return "" if _goes_in_vain(sight, rollout, state, now) else f"{state.forced.by} is over"
+    if wish.level.name == rollout.level or asks_in_vain(sight.policy, state, wish, now) is not None:
+        return ""
+    return f"{wish.by} asks for {wish.level.name}"
+
+
+def _goes_in_vain(sight: Sight, rollout: Rollout, state: PolicyState, now: float) -> bool:
+    """Whether the way back from what an alert asked for would have to wait: then what it asked for goes on."""
+    back, forced = sight.policy.ladder.find(rollout.back_to), state.forced
+    if back is None or forced is None or not forced.alert or forced.back_to != back.name:
+        return False
+    return left_in_vain(sight.policy, state, back, now) is not None
 
 
 def _asks_back(sight: Sight, remembered: Remembered) -> Rollback | None:
@@ -431,20 +444,20 @@ def _ended(sight: Sight, remembered: Remembered, found: Plan, now: float) -> Tur
             over = replace(over, previous_level=None if rollout.kind is Kind.RETREAT else rollout.back_to)
         case Ending.FAILED:
             failed = FailedChange(rollout.level, rollout.key, found.words)
-            state = memory.rolled_back(sight.policy, state, failed, level, now)
+            state = memory.rolled_back(sight.policy, _cut_short(sight, state, rollout, level, now), failed, level, now)
             decision = _taken_back(sight, rollout, found.words, level)
         case Ending.LOST | Ending.UNDONE:
             lost = sight.policy.ladder.find(rollout.level)
-            state = state if state.level == level else memory.adopted(state, level, now)
+            if state.level != level:
+                undone = found.ended is Ending.UNDONE
+                state = memory.adopted(state, level, now) if undone else _cut_short(sight, state, rollout, level, now)
             if lost is not None:
                 # Where it was asked for, to ask again at once would lead to the same end.
                 rules_only = rollout.kind is not Kind.FORCED or found.ended is Ending.UNDONE
                 state = memory.outdone(sight.policy, state, lost, rollout.key, found.words, now, rules_only=rules_only)
             decision = _taken_back(sight, rollout, found.words, level)
         case _:
-            if state.level != level or state.probe is not None:
-                asked = wish_in_force(sight.policy.ladder, state, _inputs(sight, now), now)
-                state = memory.adopted(state, level, now) if asked else memory.released(sight.policy, state, level, now)
+            state = _cut_short(sight, state, rollout, level, now)
             decision = _taken_back(sight, rollout, found.words, level)
     reverted = found.words if found.ended is Ending.UNDONE else ""
     wish = _wish_in_force(sight, now) if reverted else over.reverted_wish
@@ -467,6 +480,16 @@ def _ended(sight: Sight, remembered: Remembered, found: Plan, now: float) -> Tur
         ended=found.ended,
         rollout=rollout,
     )
+
+
+def _cut_short(sight: Sight, state: PolicyState, rollout: Rollout, level: str | None, now: float) -> PolicyState:
+    """The memory where a roll-out ended at another level than its own."""
+    if state.level == level and state.probe is None:
+        return state
+    if rollout.kind is Kind.FORCED:
+        wish = wish_in_force(sight.policy.ladder, state, _inputs(sight, now), now)
+        return memory.cut_short(sight.policy, state, rollout.level, level, wish, now)
+    return replace(memory.adopted(state, level, now), owed=state.owed)
 
 
 def _taken_back(sight: Sight, rollout: Rollout, words: str, level: str | None) -> Decision:

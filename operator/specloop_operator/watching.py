@@ -63,7 +63,8 @@ class Watching:
         elif self._put(POLICIES, event) and (
             not self._runner.governs(name) or before is None or _asks(before) != _asks(body)
         ):
-            self._govern(body, at_once=event["type"] is not None)
+            # What is listed first can wait for its turn; what a list finds changed was missed meanwhile.
+            self._govern(body, at_once=event["type"] is not None or before is not None)
 
     def lead(self) -> None:
         """Govern every policy that is known: this operator acts from now on."""
@@ -74,13 +75,15 @@ class Watching:
     def _govern(self, body: Body, *, at_once: bool) -> None:
         """Tick a policy, where this operator acts.
 
-        All at once after a start would be too many scrapes at a time; a roll-out under way does not wait.
+        All at once after a start would be too many scrapes at a time; a roll-out under way does not wait, nor an alert.
         """
         if not self._runner.started:
             return
         spec = body.get("spec") or {}
         source = (spec.get("signals") or {}).get("source") or "default"
-        at_once = at_once or recall(read_status(body).memory).rollout is not None
+        status = read_status(body)
+        at_once = at_once or recall(status.memory).rollout is not None
+        at_once = at_once or any(one.resolved_at is None for one in status.alerts)
         self._runner.govern(name_of(body), int(spec.get("intervalSeconds") or 15), str(source), at_once=at_once)
 
     def _workload_handler(self, plural: str) -> Callable[..., Coroutine[Any, Any, None]]:

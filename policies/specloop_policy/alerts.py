@@ -124,21 +124,25 @@ def in_force(known: Iterable[AlertReport], bindings: Iterable[AlertBinding], now
     """Alerts that ask for something now, the first heard of first; what no binding asks for any more is out.
 
     Of its labels, the name alone is kept: an alert counts while a binding asks for an alert of this name and for this.
+    Where the binding that names it asks for something else by now, that counts.
     """
     asked = tuple(bindings)
-    firing = [
-        one for one in kept(known, now) if one.resolved_at is None and one.action is not AlertActionType.EVALUATE_NOW
-    ]
+    firing = sorted((one for one in kept(known, now) if one.resolved_at is None), key=lambda one: one.received_at)
+    wanted = ((one, _asked_for(asked, one)) for one in firing)
     return tuple(
-        FiringAlert(one.name, one.action, one.level)
-        for one in sorted(firing, key=lambda one: one.received_at)
-        if any(_asks_for(binding, one) for binding in asked)
+        FiringAlert(one.name, action.type, action.level)
+        for one, action in wanted
+        if action is not None and action.type is not AlertActionType.EVALUATE_NOW
     )
 
 
-def _asks_for(binding: AlertBinding, known: AlertReport) -> bool:
-    action, name = binding.action, binding.match.get("alertname", known.name)
-    return (action.type, action.level, name) == (known.action, known.level, known.name)
+def _asked_for(bindings: Iterable[AlertBinding], known: AlertReport) -> AlertAction | None:
+    """What is asked for now where an alert fires: the same as when it was heard of, if anybody still asks for that."""
+    possible = [one for one in bindings if one.match.get("alertname", known.name) == known.name]
+    same = (one for one in possible if (one.action.type, one.action.level) == (known.action, known.level))
+    named = (one for one in possible if "alertname" in one.match)
+    found = next(same, None) or next(named, None)
+    return None if found is None else found.action
 
 
 def _fitting(known: Sequence[AlertReport], now: float) -> tuple[AlertReport, ...]:

@@ -134,6 +134,8 @@ class PolicyState:
     """Rules whose condition holds, each with the end of the window at which it began to."""
     probe: Probe | None = None
     forced: Forced | None = None
+    owed: str | None = None
+    """The level to go back to once it may be: left for an alert that had come back, or the way to it was cut short."""
     trials: tuple[Trial, ...] = ()
     quarantine: tuple[FailedChange, ...] = ()
 

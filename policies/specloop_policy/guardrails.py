@@ -79,18 +79,23 @@ def lost_before(policy: Policy, trial: Trial) -> str:
     return f"{trial.level} was lost {lost} and is tried again {probe_gap(policy, trial):.0f} s after"
 
 
-def back_after_alert(policy: Policy, state: PolicyState, now: float) -> str | None:
-    """Why the level from before an alert is not gone back to yet though the alert is over; None when it may be.
-
-    An alert may be over just because of what was done about it, and fire again at the level that it was about.  A level
-    that is left for an alert time and again is gone back to as one is that rules lower time and again.
-    """
-    forced = state.forced
-    back = policy.ladder.find(forced.back_to) if forced is not None and forced.alert else None
-    trial = find_trial(state, back) if back is not None else None
-    if back is None or trial is None or probe_left(policy, state, back, now) <= 0.0:
+def gap_left(policy: Policy, state: PolicyState, level: Level, now: float) -> str | None:
+    """Why a level that was lost is not gone to yet, in words; None when it may be."""
+    trial = find_trial(state, level)
+    if trial is None or trial.lost_at + probe_gap(policy, trial) <= now:
         return None
     return lost_before(policy, trial)
+
+
+def left_in_vain(policy: Policy, state: PolicyState, level: Level, now: float) -> str | None:
+    """The same of a level that was lost by going to the present one: for an alert that had come back.
+
+    An alert may be over just because of what was done about it, and fire again at the level that it was about.
+    """
+    trial = find_trial(state, level)
+    if trial is None or state.changed_at is None or trial.lost_at < state.changed_at:
+        return None
+    return gap_left(policy, state, level, now)
 
 
 def with_loss(policy: Policy, state: PolicyState, level: str, now: float) -> PolicyState:

@@ -12,7 +12,9 @@ from specloop_policy.wishes import Wish
 
 def adopted(state: PolicyState, level: str | None, now: float) -> PolicyState:
     """Take what runs as given, at the first look or after somebody else changed it."""
-    return replace(state, level=level, changed_at=now, raised_at=None, holds_since=(), probe=None, forced=None)
+    return replace(
+        state, level=level, changed_at=now, raised_at=None, holds_since=(), probe=None, forced=None, owed=None
+    )
 
 
 def lowered(policy: Policy, state: PolicyState, to: Level, for_seconds: float, now: float) -> PolicyState:
@@ -35,9 +37,8 @@ def _left(policy: Policy, state: PolicyState, for_seconds: float, now: float) ->
 
 def raised(policy: Policy, state: PolicyState, to: Level, now: float) -> PolicyState:
     """A rule raises the level."""
-    return replace(
-        with_change(policy, state, now), level=to.name, changed_at=now, raised_at=now, holds_since=(), probe=None
-    )
+    state = _settled(policy, with_change(policy, state, now), to.name)
+    return replace(state, level=to.name, changed_at=now, raised_at=now, holds_since=(), probe=None)
 
 
 def probing(policy: Policy, state: PolicyState, level: Level, now: float) -> PolicyState:
@@ -53,23 +54,31 @@ def probe_lost(policy: Policy, state: PolicyState, level: Level, now: float) -> 
 def probe_won(policy: Policy, state: PolicyState, level: Level, now: float) -> PolicyState:
     """The probed level becomes the level, which counts as a change even where the one replica runs it already."""
     started = state.probe.started_at if state.probe is not None else now
-    state = with_change(policy, state, now)
+    state = _settled(policy, with_change(policy, state, now), level.name)
     return replace(state, level=level.name, changed_at=started, raised_at=now, holds_since=(), probe=None)
+
+
+def _settled(policy: Policy, state: PolicyState, to: str | None) -> PolicyState:
+    """What is owed is settled by that level, and by any above it."""
+    return replace(state, owed=None) if state.owed == to or _above(policy.ladder, to, state.owed) else state
 
 
 def forced(policy: Policy, state: PolicyState, wish: Wish, now: float) -> PolicyState:
     """A person, a schedule or an alert sets the level; where to go back to is remembered from the first of them.
 
-    A level that was entered from below a short while ago is remembered as lost where an alert lowers it.
+    Where an alert lowers it, a level that was entered from below a short while ago is remembered as lost.  Up from an
+    alert's level is from below, whoever asks.
     """
     back = state.forced.back_to if state.forced is not None else state.level
     if wish.alert and _above(policy.ladder, state.level, wish.level.name):
         state = _left(policy, state, 0.0, now)
+    after_alert = state.forced is not None and state.forced.alert
+    raised = after_alert and _above(policy.ladder, wish.level.name, state.level)
     return replace(
         state,
         level=wish.level.name,
         changed_at=now,
-        raised_at=None,
+        raised_at=now if raised else None,
         holds_since=(),
         probe=None,
         forced=Forced(wish.by, back, wish.alert),
@@ -77,10 +86,40 @@ def forced(policy: Policy, state: PolicyState, wish: Wish, now: float) -> Policy
 
 
 def released(policy: Policy, state: PolicyState, to: str | None, now: float) -> PolicyState:
-    """Nothing forces the level any more: back to where it was; to a higher one after an alert as if it were raised."""
+    """Nothing forces the level any more: back to where it was, after an alert as if it were raised by rules.
+
+    A level that an alert had raised it to is lost, since the alert is over there.
+    """
     alert = state.forced is not None and state.forced.alert
-    raised_at = now if alert and _above(policy.ladder, to, state.level) else None
-    return replace(adopted(state, to, now), raised_at=raised_at)
+    if alert and state.level is not None and _above(policy.ladder, state.level, to):
+        state = with_loss(policy, state, state.level, now)
+    entered = (alert or state.owed is not None) and _above(policy.ladder, to, state.level)
+    owed = _settled(policy, state, to).owed
+    return replace(adopted(state, to, now), raised_at=now if entered else None, owed=owed)
+
+
+def owing(state: PolicyState, level: str) -> PolicyState:
+    """Go back to a level later."""
+    return replace(state, forced=None, owed=level)
+
+
+def cut_short(
+    policy: Policy, state: PolicyState, rolled_out: str, level: str | None, wish: Wish | None, now: float
+) -> PolicyState:
+    """A roll-out that somebody had asked for, or the way back from one, ended without reaching its level.
+
+    `level` is what runs now, `wish` what is asked for by now.  What was to be gone back to stays so.  Where an alert
+    ends a way back, its level was entered and lost.
+    """
+    held = state.forced
+    if held is None:
+        if wish is not None and wish.alert and _above(policy.ladder, rolled_out, wish.level.name):
+            state = with_loss(policy, state, rolled_out, now)
+        return owing(adopted(state, level, now), rolled_out)
+    if wish is None and held.back_to == level:
+        return released(policy, state, level, now)
+    back = held.alert and wish is not None and wish.level.name == level
+    return replace(adopted(state, level, now), raised_at=now if back else None, forced=held, owed=state.owed)
 
 
 def _above(ladder: Ladder, one: str | None, other: str | None) -> bool:

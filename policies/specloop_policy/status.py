@@ -166,6 +166,7 @@ class Memory(Report):
     )
     probe: ProbeMemory | None = Field(default=None, description="The probe under way.")
     forced: ForcedMemory | None = Field(default=None, description="What holds the level where rules do not decide.")
+    owed: Name | None = Field(default=None, description="The level to go back to once it may be.")
     trials: Annotated[tuple[TrialMemory, ...], Field(max_length=16)] = Field(
         default_factory=tuple, description="Levels entered from below and lost."
     )
@@ -287,6 +288,7 @@ def to_memory(state: PolicyState) -> Memory:
         holds_since=tuple(HoldingRule(rule=rule, since=as_time(since)) for rule, since in state.holds_since),
         probe=ProbeMemory(level=probe.level, started_at=as_time(probe.started_at)) if probe else None,
         forced=ForcedMemory(by=forced.by, back_to=forced.back_to, alert=forced.alert or None) if forced else None,
+        owed=state.owed,
         trials=tuple(
             TrialMemory(level=one.level, losses=one.losses, lost_at=as_time(one.lost_at)) for one in state.trials
         ),
@@ -314,6 +316,7 @@ def to_state(memory: Memory) -> PolicyState:
         holds_since=tuple((one.rule, one.since.timestamp()) for one in memory.holds_since),
         probe=Probe(probe.level, probe.started_at.timestamp()) if probe else None,
         forced=Forced(forced.by, forced.back_to, bool(forced.alert)) if forced else None,
+        owed=memory.owed,
         trials=tuple(Trial(one.level, one.losses, one.lost_at.timestamp()) for one in memory.trials),
         quarantine=tuple(
             FailedChange(

@@ -14,9 +14,10 @@ from specloop_policy.evidence import clock, gather, without
 from specloop_policy.faults import find_faults
 from specloop_policy.guardrails import (
     DAY_SECONDS,
-    back_after_alert,
     blocked,
     find_trial,
+    gap_left,
+    left_in_vain,
     lost_before,
     not_again,
     probe_gap,
@@ -39,7 +40,7 @@ from specloop_policy.rules import (
     judge_rules,
     leads_somewhere,
 )
-from specloop_policy.wishes import Wish, suspends, wish_in_force
+from specloop_policy.wishes import Wish, asks_in_vain, suspends, wish_in_force
 from specloop_policy.words import found, note, shown, waiting, with_faults
 
 Answer = tuple[Decision, PolicyState]
@@ -126,6 +127,7 @@ class _Tick:
     def answer(self) -> Answer:
         """The first answer in order of precedence."""
         answer = self._suspended() or self._unmanaged() or self._failed() or self._forced() or self._released()
+        answer = answer or self._owed()
         if answer is not None:
             return self._remembered(answer, self.state)
         level = self.policy.ladder.find(self.state.level)
@@ -133,7 +135,12 @@ class _Tick:
         if self.state.probe is not None:
             probed = self._probed(level, self.state.probe.level, self.state.probe.started_at)
             return self._remembered(probed, self.state)
-        return self._ruled(level)
+        decision, state = self._ruled(level)
+        owed = self.policy.ladder.find(self.state.owed)
+        if owed is not None and not decision.changes_level:
+            wait = self._waits(owed, gap_left(self.policy, self.state, owed, self.now))
+            decision = replace(decision, reason=f"{decision.reason}; {wait}")
+        return decision, state
 
     def _remembered(self, answer: Answer, unchanged: PolicyState) -> Answer:
         """The answer with the memory that goes with it: that of before when a change is only recommended."""
@@ -183,6 +190,9 @@ class _Tick:
         if failed is not None and not failed.rules_only and wish.level.name != self.state.level:
             reason = f"{wish.by} asks for {wish.level.name}, but {not_again(failed)}"
             return self._hold(reason, wish.name), self.state
+        wait = asks_in_vain(self.policy, self.state, wish, self.now)
+        if wait is not None:
+            return self._hold(f"{wish.by} asks for {wish.level.name}, but {wait}", wish.name), self.state
         state = memory.forced(self.policy, self.state, wish, self.now)
         if wish.level.name != self.state.level or self.state.probe is not None:
             reason = f"{wish.by} asks for {wish.level.name} (was {self.state.level})"
@@ -202,11 +212,26 @@ class _Tick:
         back = self.policy.ladder.find(forced.back_to)
         if back is None or back.name == self.state.level:
             return self._hold(f"{forced.by} is over"), replace(self.state, forced=None)
-        wait = back_after_alert(self.policy, self.state, self.now)
+        wait = self._waits(back, left_in_vain(self.policy, self.state, back, self.now) if forced.alert else None)
         if wait is not None:
-            return self._hold(f"{forced.by} is over, but {wait}"), self.state
+            return self._hold(f"{forced.by} is over, but {wait}"), memory.owing(self.state, back.name)
         reason = f"{forced.by} is over: back to {back.name}"
         return self._going(back.name, reason), memory.released(self.policy, self.state, back.name, self.now)
+
+    def _owed(self) -> Answer | None:
+        """Back to where it was, once nothing is in the way."""
+        owed = self.policy.ladder.find(self.state.owed)
+        if owed is None or self.state.probe is not None:
+            return None
+        if self._waits(owed, gap_left(self.policy, self.state, owed, self.now)) is not None:
+            return None
+        reason = f"nothing is in the way of {owed.name}, where it was before: back from {self.state.level}"
+        return self._going(owed.name, reason), memory.released(self.policy, self.state, owed.name, self.now)
+
+    def _waits(self, level: Level, gap: str | None) -> str | None:
+        """Why a level that is to be gone back to is not yet; None when it may be."""
+        failed = quarantine_of(self.state, self.inputs, level)
+        return not_again(failed) if failed is not None and not failed.rules_only else gap
 
     def _situation(self, level: Level, since: float | None, windows: tuple[Window, ...]) -> Situation:
         """The evidence about a level and its faults; a pod that suffers from its age is no evidence about it."""

@@ -4,8 +4,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from specloop_policy.decision import FiringAlert, Inputs, PolicyState
+from specloop_policy.guardrails import left_in_vain
 from specloop_policy.ladder import Ladder, Level
 from specloop_policy.model import AlertActionType
+from specloop_policy.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +17,7 @@ class Wish:
     level: Level
     by: str
     name: str | None = None
+    """Of the schedule or alert; None for a person."""
     alert: bool = False
 
 
@@ -53,6 +56,11 @@ def _wishes(ladder: Ladder, state: PolicyState, inputs: Inputs, now: float) -> I
         yield None if asked is None else _by_alert(alert, asked)
 
 
+def asks_in_vain(policy: Policy, state: PolicyState, wish: Wish, now: float) -> str | None:
+    """Why a schedule's or an alert's wish to go up again waits: an alert that came back has just made it go down."""
+    return None if wish.name is None else left_in_vain(policy, state, wish.level, now)
+
+
 def _wish(level: Level | None, by: str, name: str | None = None) -> Wish | None:
     return None if level is None else Wish(level, by, name)
 
@@ -62,10 +70,11 @@ def _by_alert(alert: FiringAlert, level: Level) -> Wish:
 
 
 def _asked_for(ladder: Ladder, state: PolicyState, alert: FiringAlert) -> Level | None:
-    """The level that an alert asks for; steps count from where the level was before anything was forced."""
+    """The level that an alert asks for; steps count from where the level was before anything was forced, or is owed."""
     if alert.action is AlertActionType.SWITCH_TO:
         return ladder.find(alert.level)
-    base = ladder.find(state.forced.back_to if state.forced is not None else state.level)
+    before = state.forced.back_to if state.forced is not None else state.level
+    base = ladder.find(state.owed if state.owed is not None else before)
     if base is None:
         return None
     if alert.action is AlertActionType.STEP_DOWN:

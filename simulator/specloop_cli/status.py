@@ -13,7 +13,7 @@ from specloop_policy.annotations import AnnotationError, Rollback, read_override
 from specloop_policy.decision import Override
 from specloop_policy.times import rfc3339
 
-SHOWN_MEMORY = ("rollout", "watch", "probe", "forced", "quarantine", "reverted")
+SHOWN_MEMORY = ("rollout", "watch", "probe", "forced", "owed", "quarantine", "reverted")
 """The rest of the operator's memory is of use to the operator alone."""
 
 

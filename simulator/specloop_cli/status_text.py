@@ -81,6 +81,8 @@ def _facts(one: Report, now: float) -> Iterator[tuple[str, str]]:
         yield "override", _override(one["override"], now)
     if one["forced"]:
         yield "forced", f"by {one['forced']['by']}, afterwards back to {one['forced']['backTo'] or 'what rules say'}"
+    if one["owed"]:
+        yield "owed", f"{one['owed']}, where it was before: back once nothing is in the way"
     if one["rollback"]:
         yield "rollback", f"asked for{_by(one['rollback'])} {age(one['rollback']['at'], now)}"
     if one["rollout"]:

@@ -9,6 +9,13 @@ from tests.support.cluster.binaries import control_plane_binaries
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.controlplane import ControlPlane
 
+LONGEST = "test_tutorial"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest, or all wait for it in the end."""
+    items.sort(key=lambda item: item.path.stem != LONGEST)
+
 
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:

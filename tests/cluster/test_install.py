@@ -73,6 +73,9 @@ def test_a_release_is_installed_upgraded_rolled_back_and_taken_away_and_policies
     assert "logLevel" not in release.settings()
     assert NEW_COLUMN not in release.columns()
 
+    every = ("specpolicies", "--all", "--all-namespaces")
+    cluster.kubectl("annotate", *every, "specloop.dev/suspend=true")
+    cluster.kubectl("wait", *every, "--for=condition=Progressing=false", "--timeout=60s")
     release.helm("uninstall", "--wait")
     cluster.until(lambda: not release.pods(), "no operators")
     assert status(cluster)["observedLevel"] == "k5"
@@ -83,6 +86,7 @@ def test_a_release_is_installed_upgraded_rolled_back_and_taken_away_and_policies
 
     release.helm("install", str(CHART), *values)
     assert cluster.get("Secret", "specloop-live")["data"]["token"] == token
+    cluster.kubectl("annotate", *every, "specloop.dev/suspend-")
     cluster.delete("SpecPolicy", "recommend-only")
     cluster.until(lambda: not cluster.objects("SpecPolicy"), "no policy")
     assert len(release.logs()) >= 6  # of two pods at each of three revisions

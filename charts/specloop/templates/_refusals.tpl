@@ -17,6 +17,11 @@
 {{- if and $policies.enabled $webhook.enabled (not $policies.webhookFrom) }}
 {{- fail "networkPolicies.webhookFrom must name who may post alerts, such as Alertmanager's pods" }}
 {{- end }}
+{{- range $name, $source := .Values.settings.sources }}
+{{- if and $policies.enabled (eq (toString $source.type) "prometheus") (not $policies.prometheus.to) }}
+{{- fail (printf "networkPolicies.prometheus.to must name the Prometheus of settings.sources.%s, or it could not be asked" $name) }}
+{{- end }}
+{{- end }}
 {{- if and $policies.engines.enabled (not .Values.namespaces) }}
 {{- fail "networkPolicies.engines.enabled needs namespaces: the chart makes a policy in each that it names" }}
 {{- end }}

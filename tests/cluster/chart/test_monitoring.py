@@ -30,6 +30,16 @@ def test_alerts_are_those_of_the_rules_file_word_for_word(chart: Chart) -> None:
     assert monitoring(chart, "PrometheusRule", rules=ON)["spec"] == rules
 
 
+def test_links_of_alerts_lead_where_they_are_told_to(chart: Chart) -> None:
+    """Each to the page that is called as the alert."""
+    spec = monitoring(chart, "PrometheusRule", rules={**ON, "runbookUrl": "https://wiki.example.com/llm"})["spec"]
+    alerts = [rule for group in spec["groups"] for rule in group["rules"] if "alert" in rule]
+    assert alerts
+    assert [one["annotations"]["runbook_url"] for one in alerts] == [
+        f"https://wiki.example.com/llm/{one['alert']}" for one in alerts
+    ]
+
+
 def test_the_operators_namespace_labels_stay_as_it_says(chart: Chart) -> None:
     """A policy's namespace is another than the pod's, and would become `exported_namespace`."""
     [endpoint] = monitoring(chart, "ServiceMonitor", operatorMonitor=ON)["spec"]["endpoints"]

@@ -72,6 +72,10 @@ def test_the_service_says_what_its_port_speaks(chart: Chart, given: Mapping[str,
             "networkPolicies.webhookFrom must name who may post alerts",
         ),
         (
+            {"networkPolicies": {"enabled": True}, "settings": {"sources": {"main": {"type": "prometheus"}}}},
+            "networkPolicies.prometheus.to must name the Prometheus of settings.sources.main",
+        ),
+        (
             {"networkPolicies": {"engines": {"enabled": True, "podSelector": {"matchLabels": {"app": "llama"}}}}},
             "networkPolicies.engines.enabled needs namespaces",
         ),

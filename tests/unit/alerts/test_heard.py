@@ -150,20 +150,25 @@ def test_a_repetition_asks_for_what_the_binding_asks_for_by_then() -> None:
 
 
 def test_an_alert_that_no_binding_asks_for_any_more_counts_no_more() -> None:
-    """Neither where the binding is gone, nor where it asks for something else, or this of another alert."""
+    """Neither where the binding is gone, nor where it asks for this of another alert."""
     known = after((), alert())
     low, other = binding(alertname="Low"), binding(alertname="Other")
     assert asked(known, low) == asked(known, other, low) == asked(known, binding(severity="warning")) == ["Low"]
     assert in_force(known, (), NOW) == ()
-    assert asked(known, binding(OFF, alertname="Low")) == []
     assert asked(known, other) == []
 
 
-def test_a_level_that_is_asked_for_no_more_is_out_too() -> None:
-    """The binding switches to another one by now."""
+def test_where_the_binding_that_names_it_is_edited_the_new_action_counts_at_once() -> None:
+    """Alertmanager says the alert again hours later; a binding by other labels may be another alert's by now."""
     known = after((), alert(), action=TO_K3)
+    to_ngram = AlertAction(type=AlertActionType.SWITCH_TO, level="ngram")
     assert asked(known, binding(TO_K3)) == ["Low"]
-    assert asked(known, binding(AlertAction(type=AlertActionType.SWITCH_TO, level="ngram"))) == []
+    assert asked(known, binding(to_ngram)) == []
+    assert in_force(known, (binding(to_ngram, alertname="Low"),), NOW) == (
+        FiringAlert("Low", AlertActionType.SWITCH_TO, "ngram"),
+    )
+    assert in_force(known, (binding(OFF, alertname="Low"), binding(TO_K3)), NOW)[0].level == "k3"
+    assert in_force(known, (binding(LOOK, alertname="Low"),), NOW) == ()
 
 
 def test_evaluate_now_is_never_a_wish() -> None:

@@ -131,11 +131,13 @@ def test_what_the_operator_remembers_is_shown(capsys: Shown) -> None:
         "quarantine": [{"level": "k5", "key": "abc", "reason": "out of memory"}],
         "probe": {"level": "k3", "startedAt": moment(600)},
         "forced": {"by": "schedule night", "backTo": "k3"},
+        "owed": "k5",
     }
     shown = details(capsys, status=status(memory=memory))
     assert shown["quarantined"] == "k5: out of memory"
     assert shown["probe"] == "of k3 on one replica, begun 10 min ago"
     assert shown["forced"] == "by schedule night, afterwards back to k3"
+    assert shown["owed"] == "k5, where it was before: back once nothing is in the way"
 
 
 def test_a_rollback_that_was_asked_for_is_shown(capsys: Shown) -> None:

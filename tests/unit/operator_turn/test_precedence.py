@@ -8,10 +8,11 @@ import pytest
 from specloop_operator.conditions import ConditionReason
 from specloop_operator.precedence import DECIDING, ENDING, WAITING
 from specloop_operator.sight import Blind
+from specloop_operator.turn import new_generation
 from specloop_policy.canary import Ending, Kind, Phase, Step
 from specloop_policy.decision import ActionName, FiringAlert
 from specloop_policy.model import AlertActionType
-from tests.unit.operator_turn.scenes import OPEN, PASSED, Scene, windows
+from tests.unit.operator_turn.scenes import OPEN, PASSED, WRONG, Scene, windows
 
 Speak = Callable[[Scene], None]
 
@@ -441,3 +442,144 @@ def test_a_level_that_cannot_be_written_is_passed_over_by_rules() -> None:
     assert turn.began is not None
     assert turn.began.level == "disabled"
     assert turn.remembered.state.quarantine == ()
+
+
+class TestAWayBackThatIsCutShort:
+    """From what an override or an alert asked for; it is begun again, whatever ended it."""
+
+    def on_the_way_back(self) -> Scene:
+        """At n-gram by an override that is over, with a canary at k5."""
+        scene = Scene()
+        scene.override("ngram")
+        scene.turn()
+        scene.until_soaking("ngram")
+        scene.turn(verdict=PASSED)
+        scene.all_at("ngram")
+        scene.turn(verdict=None)
+        scene.remembered = replace(scene.remembered, watch=None)
+        scene.annotations.clear()
+        turn = scene.turn()
+        assert turn.began is not None
+        assert (turn.began.kind, turn.began.level) == (Kind.FORCED, "k5")
+        scene.until_soaking("k5")
+        return scene
+
+    def taken_back(self, scene: Scene) -> Ending | None:
+        """The canary goes; how the roll-out ended."""
+        scene.pods.pop()
+        return scene.turn(verdict=None).ended
+
+    def begun_again(self, scene: Scene) -> None:
+        """The next roll-out is the way back to k5."""
+        turn = scene.turn()
+        assert turn.began is not None
+        assert (turn.began.kind, turn.began.level, turn.began.back_to) == (Kind.FORCED, "k5", "ngram")
+
+    def test_by_a_suspension(self) -> None:
+        scene = self.on_the_way_back()
+        scene.suspend()
+        scene.turn(verdict=OPEN)
+        assert self.taken_back(scene) is Ending.CANCELLED
+        assert scene.turn().began is None
+        scene.annotations.clear()
+        self.begun_again(scene)
+
+    def test_by_a_change_of_the_template(self) -> None:
+        scene = self.on_the_way_back()
+        scene.image = "registry.example/vllm/vllm-openai:v0.32.0"
+        scene.turn(verdict=OPEN)
+        assert self.taken_back(scene) is Ending.CANCELLED
+        scene.all_at("ngram")
+        self.begun_again(scene)
+
+    def test_by_another_wish(self) -> None:
+        """An override for off in the middle of it; afterwards all is as it was before both."""
+        scene = self.on_the_way_back()
+        scene.override("disabled")
+        scene.turn(verdict=OPEN)
+        assert self.taken_back(scene) is Ending.CANCELLED
+        turn = scene.turn()
+        assert turn.began is not None
+        assert turn.began.level == "disabled"
+        scene.annotations.clear()
+        scene.turn()
+        scene.all_at("ngram")
+        scene.turn()
+        assert scene.remembered.rollout is None
+        self.begun_again(scene)
+
+    def test_by_a_canary_without_a_verdict(self) -> None:
+        """Too few requests by the deadline: it waits twice an hour first, and says so."""
+        scene = self.on_the_way_back()
+        scene.now += 3600.0
+        scene.turn(verdict=OPEN)
+        assert self.taken_back(scene) is Ending.LOST
+        turn = scene.turn()
+        assert turn.began is None
+        assert turn.decision is not None
+        assert "k5 failed (no verdict within" in turn.decision.reason
+        scene.now += 7200.0
+        self.begun_again(scene)
+
+    def test_by_a_level_that_does_not_start(self) -> None:
+        """For good, until somebody edits the policy: that is how to say that it may be tried again."""
+        scene = self.on_the_way_back()
+        scene.turn(verdict=WRONG)
+        assert self.taken_back(scene) is Ending.FAILED
+        scene.now += 1e6
+        assert scene.turn().began is None
+        scene.remembered = new_generation(scene.remembered)
+        self.begun_again(scene)
+
+
+def test_an_alert_that_fires_again_on_the_way_back_makes_that_wait() -> None:
+    """Its canary is taken back; once the alert is over, the level from before it has its next try after a gap."""
+    scene = Scene()
+    disabling(scene)
+    scene.turn()
+    scene.until_soaking("disabled")
+    scene.turn(verdict=PASSED)
+    scene.all_at("disabled")
+    scene.turn(verdict=None)
+    scene.alerts = ()
+    scene.turn()
+    scene.until_soaking("k5")
+    disabling(scene)
+    scene.turn(verdict=OPEN)
+    scene.pods.pop()
+    assert scene.turn(verdict=None).ended is Ending.CANCELLED
+    scene.turn()
+    scene.alerts = ()
+    turn = scene.turn()
+    assert turn.began is None
+    assert (scene.remembered.state.level, scene.remembered.state.owed) == ("disabled", "k5")
+    scene.now += 7200.0
+    turn = scene.turn()
+    assert turn.began is not None
+    assert turn.began.level == "k5"
+
+
+def test_a_second_alert_that_is_over_in_the_middle_of_its_roll_out_leaves_the_first_where_it_was() -> None:
+    """k5, one level down for the first, off for the second that is over soon: k3 and not n-gram, and k5 in the end."""
+    scene = Scene()
+    slow = FiringAlert("SlowAnswers", AlertActionType.STEP_DOWN)
+    scene.alerts = (slow,)
+    scene.turn()
+    scene.until_soaking("k3")
+    scene.turn(verdict=PASSED)
+    scene.all_at("k3")
+    scene.turn(verdict=None)
+    disabling(scene)
+    scene.turn()
+    scene.until_soaking("disabled")
+    scene.alerts = (slow,)
+    scene.turn(verdict=OPEN)
+    scene.pods.pop()
+    assert scene.turn(verdict=None).ended is Ending.CANCELLED
+    turn = scene.turn()
+    assert turn.decision is not None
+    assert (turn.began, turn.decision.reason) == (None, "alert SlowAnswers asks for k3")
+    scene.alerts = ()
+    turn = scene.turn()
+    assert turn.decision is not None
+    assert turn.decision.reason == "alert SlowAnswers is over: back to k5"

@@ -1,10 +1,11 @@
 """An alert that is over because of what was done about it fires again at the level that it was about."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from specloop_policy.decision import ActionName, FiringAlert, Inputs, Override, PolicyState, ScheduledLevel
+from specloop_policy.decision import FiringAlert, Inputs, Override, PolicyState, ScheduledLevel, Trial
 from specloop_policy.model import AlertActionType
 from specloop_policy.step import fresh
 from tests.support.policies import policy_of, rule
@@ -47,15 +48,28 @@ def test_an_alert_that_its_own_action_ends_leads_to_fewer_and_fewer_changes() ->
     assert len(target.changes) == 2 * len(expected) + 1, "it was left once more"
 
 
+WAIT = "k5 was lost once and is tried again 7200 s after"
+
+
 def test_why_it_is_not_gone_back_to_is_said() -> None:
     target = calm()
     said = [live(target, *alerts) for alerts in ((LOW,), (), (LOW,), (), ())]
-    assert said == [
+    assert said[:4] == [
         "alert AcceptanceLow asks for k3 (was k5)",
         "alert AcceptanceLow is over: back to k5",
         "alert AcceptanceLow asks for k3 (was k5)",
-        *["alert AcceptanceLow is over, but k5 was lost once and is tried again 7200 s after"] * 2,
+        f"alert AcceptanceLow is over, but {WAIT}",
     ]
+    assert said[4].endswith(f": no rule asks for a change; {WAIT}")
+
+
+def waiting() -> Target:
+    """At k3, and k5 is gone back to at 8,100 s: it was left at 900 s for an alert that had come back."""
+    target = calm()
+    for alerts in ((LOW,), (), (LOW,), ()):
+        live(target, *alerts)
+    assert (target.level, target.state.owed, target.now) == ("k3", "k5", 1200.0)
+    return target
 
 
 def test_the_time_that_it_fires_counts() -> None:
@@ -78,47 +92,108 @@ def test_after_a_day_without_it_all_is_forgotten() -> None:
 
 @pytest.mark.parametrize(
     "wish",
-    [
-        Inputs(override=Override("k3", by="ada")),
-        Inputs(scheduled=ScheduledLevel("nightly", "k3")),
-        Inputs(alerts=(FiringAlert("Quiet", AlertActionType.STEP_UP),)),
-    ],
-    ids=["override", "schedule", "alert that raises"],
+    [Inputs(override=Override("k3", by="ada")), Inputs(scheduled=ScheduledLevel("nightly", "k3"))],
+    ids=["override", "schedule"],
 )
 def test_others_are_gone_back_from_however_often_they_come(wish: Inputs) -> None:
-    """Neither a person nor a clock changes its mind for what was done; and what was raised was not left for harm."""
-    level = "k3" if wish.alerts else "k5"
-    target = calm(level)
+    """Neither a person nor a clock changes its mind for what was done."""
+    target = calm()
     for _ in range(10):
         for inputs in (wish, Inputs()):
             target.inputs = inputs
             target.decide()
-        assert (target.level, target.state.forced, target.state.trials) == (level, None, ())
+        assert (target.level, target.state.forced, target.state.trials) == ("k5", None, ())
 
 
-def test_an_override_ends_the_wait() -> None:
-    """A person knows more; afterwards the level is where it was before the alert."""
-    target = calm()
-    for alerts in ((LOW,), (), (LOW,), ()):
-        live(target, *alerts)
-    assert target.level == "k3"
+@pytest.mark.parametrize(
+    "wish", [Inputs(override=Override("k3", by="ada")), Inputs(scheduled=ScheduledLevel("n", "k3"))]
+)
+def test_others_leave_the_wait_as_it_was(wish: Inputs) -> None:
+    """They come and go at k3, and k5 is gone back to when it would have been without them."""
+    target = waiting()
+    target.inputs = wish
+    target.run(5)
+    target.inputs = Inputs()
+    assert [(one.at, one.after) for one in target.run(30)] == [(8100.0, "k5")]
+
+
+def test_an_override_need_not_wait_and_afterwards_all_is_as_before() -> None:
+    """A person knows more, for as long as the override lasts."""
+    target = waiting()
     target.inputs = Inputs(override=Override("k5", by="ada"))
     target.decide()
-    assert target.level == "k5"
     target.inputs = Inputs()
-    assert target.decide().reason == "the override by ada is over"
-    assert (target.level, target.state.forced) == ("k5", None)
+    assert target.decide().reason == "the override by ada is over: back to k3"
+    assert [(one.at, one.after) for one in target.run(30)] == [(8100.0, "k5")]
 
 
-def test_rules_do_not_bring_it_back_sooner() -> None:
-    """The level stays with whoever waits, also where a rule would raise it."""
+def test_another_alert_in_the_wait_is_gone_back_from_at_once() -> None:
+    """Nobody has heard of it before: off, back to k3, and k5 when it would have been without it."""
+    target = waiting()
+    off = FiringAlert("GpuOnFire", AlertActionType.DISABLE)
+    assert live(target, off) == "alert GpuOnFire asks for disabled (was k3)"
+    assert live(target) == "alert GpuOnFire is over: back to k3"
+    assert [(one.at, one.after) for one in target.run(30)] == [(8100.0, "k5")]
+
+
+def test_the_alert_itself_in_the_wait_asks_for_the_same_level_as_before() -> None:
+    """One below k5, not one below k3."""
+    target = waiting()
+    assert live(target, LOW) == "alert AcceptanceLow asks for k3"
+    assert target.level == "k3"
+
+
+def test_rules_decide_in_the_wait() -> None:
+    """At k3 too little is accepted now, whatever k5 waits for; then k5 has its try and is lowered as any level."""
+    target = waiting()
+    target.world = World({"small": flat(0.2), "lookup": flat(0.6)})
+    changes = target.run(30)
+    assert (changes[0].before, changes[0].after, changes[0].decision.rule) == ("k3", "ngram", "low")
+    [back] = [one for one in changes if one.after == "k5"]
+    assert back.at >= 8100.0
+    assert changes[changes.index(back) + 1].decision.rule == "low"
+
+
+def test_rules_raise_no_level_sooner() -> None:
+    """What waits for an alert's sake waits for a rule too."""
     up = rule("high", {"acceptance": {"abovePercent": 55}}, "StepUp", for_seconds=0)
-    target = replace(calm(), policy=policy_of(rules=[up]))
-    for alerts in ((LOW,), (), (LOW,)):
-        live(target, *alerts)
-    actions = []
-    for _ in range(23):
-        target.inputs = Inputs()
-        actions.append(target.decide().action)
-    assert set(actions) == {ActionName.HOLD}
+    target = waiting()
+    target.policy = policy_of(rules=[up])
+    assert [(one.at, one.after) for one in target.run(30)] == [(8100.0, "k5")]
+
+
+def test_a_level_that_was_lost_long_ago_is_gone_back_to_at_once() -> None:
+    """By rules, three times; the alert is the first, and its being over says nothing against k5."""
+    old = replace(fresh("k5", -1e6), trials=(Trial("k5", 3, -1000.0),))
+    target = calm(state=old)
+    live(target, LOW)
     assert live(target) == "alert AcceptanceLow is over: back to k5"
+
+
+def flicker(target: Target, alert: FiringAlert, fires: Callable[[str], bool], *others: FiringAlert) -> int:
+    """A day of an alert that fires at some levels: how many changes there are."""
+    before = len(target.changes)
+    while target.now < 86400.0:
+        target.inputs = replace(target.inputs, alerts=(*others, *((alert,) if fires(target.level) else ())))
+        target.decide()
+    return len(target.changes) - before
+
+
+OFF = FiringAlert("GpuOnFire", AlertActionType.DISABLE)
+GAPS_OF_A_DAY = 5
+"""After 2, 4, 8 and 16 hours; the first time at once."""
+
+
+@pytest.mark.parametrize("others", [(), (LOW,)], ids=["a schedule", "another alert"])
+def test_what_else_is_asked_for_is_gone_back_to_later_and_later_too(others: tuple[FiringAlert, ...]) -> None:
+    """k3 is asked for all the time, and an alert that turns off fires whenever it is not off."""
+    target = calm()
+    target.inputs = Inputs(scheduled=None if others else ScheduledLevel("office", "k3"))
+    assert flicker(target, OFF, lambda level: level != "disabled", *others) <= 1 + 2 * GAPS_OF_A_DAY + 1
+
+
+def test_an_alert_that_raises_and_ends_by_that_is_followed_later_and_later() -> None:
+    """It fires at k3 and not at k5."""
+    target = calm("k3")
+    quiet = FiringAlert("Quiet", AlertActionType.STEP_UP)
+    assert flicker(target, quiet, lambda level: level == "k3") <= 2 * GAPS_OF_A_DAY + 1
