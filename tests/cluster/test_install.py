@@ -73,7 +73,7 @@ def test_a_release_is_installed_upgraded_rolled_back_and_taken_away_and_policies
     assert "logLevel" not in release.settings()
     assert NEW_COLUMN not in release.columns()
 
-    every = ("specpolicies", "--all", "--all-namespaces")
+    every = ("specpolicies", "--all")
     cluster.kubectl("annotate", *every, "specloop.dev/suspend=true")
     cluster.kubectl("wait", *every, "--for=condition=Progressing=false", "--timeout=60s")
     release.helm("uninstall", "--wait")

@@ -69,7 +69,13 @@ def choices(namespace: str) -> Mapping[str, Sequence[Values]]:
         ],
         "network": [
             {},
-            {"networkPolicies": {"enabled": True, "webhookFrom": [MONITORING_PEER]}},
+            {
+                "networkPolicies": {
+                    "enabled": True,
+                    "webhookFrom": [MONITORING_PEER],
+                    "prometheus": {"to": [MONITORING_PEER]},
+                }
+            },
             {
                 "namespaces": [namespace],
                 "networkPolicies": {
