@@ -70,15 +70,18 @@ def _by_alert(alert: FiringAlert, level: Level) -> Wish:
 
 
 def _asked_for(ladder: Ladder, state: PolicyState, alert: FiringAlert) -> Level | None:
-    """The level that an alert asks for; steps count from where the level was before anything was forced, or is owed."""
+    """The level that an alert asks for; steps count from where the level was before anything was forced.
+
+    Down they count from the level that is owed, for the present one is below it for an alert's sake already.
+    """
     if alert.action is AlertActionType.SWITCH_TO:
         return ladder.find(alert.level)
-    before = state.forced.back_to if state.forced is not None else state.level
-    base = ladder.find(state.owed if state.owed is not None else before)
-    if base is None:
+    before = ladder.find(state.forced.back_to if state.forced is not None else state.level)
+    if before is None:
         return None
     if alert.action is AlertActionType.STEP_DOWN:
-        return next(iter(ladder.below(base)), base)
+        start = ladder.find(state.owed) or before
+        return max(next(iter(ladder.below(start)), start), before, key=ladder.index)
     if alert.action is AlertActionType.STEP_UP:
-        return next(iter(ladder.above(base)), base)
+        return next(iter(ladder.above(before)), before)
     return None

@@ -143,6 +143,13 @@ def test_the_alert_itself_in_the_wait_asks_for_the_same_level_as_before() -> Non
     assert target.level == "k3"
 
 
+def test_the_alert_itself_never_raises_what_rules_have_lowered_in_the_wait() -> None:
+    """One below k5 is above n-gram."""
+    target = waiting()
+    target.level, target.state = "ngram", replace(target.state, level="ngram")
+    assert live(target, LOW) == "alert AcceptanceLow asks for ngram"
+
+
 def test_rules_decide_in_the_wait() -> None:
     """At k3 too little is accepted now, whatever k5 waits for; then k5 has its try and is lowered as any level."""
     target = waiting()
