@@ -313,6 +313,9 @@ class Runner:
         """All policies are known."""
         return True
 
+    def start(self) -> None:
+        """It acts from now on."""
+
     def govern(self, name: tuple[str, str], interval_seconds: int, source: str, *, at_once: bool) -> None:
         """Keep who is to look, and whether at once."""
         self.woken += [name[1]] if at_once else []
@@ -336,3 +339,24 @@ async def test_the_operator_that_hears_of_an_alert_itself_looks_at_once_too() ->
     await watching.policy(event)
     assert runner.woken == ["chat"]
     assert hearing.store.policy(CHAT) == kept(POLICIES, event["object"])
+
+
+async def test_an_alert_that_was_heard_of_before_this_operator_led_is_looked_at_at_once() -> None:
+    """Another replica has answered 200 to it; who has none waits for its turn, as does one whose alert is over."""
+    fires = {"fingerprint": "a", "name": LOW, "action": "StepDown", "until": moment(NOW + 3600.0)}
+    fires |= {"startsAt": moment(FIVE_MINUTES_AGO), "receivedAt": moment(NOW)}
+    over = {**fires, "resolvedAt": moment(NOW)}
+    hearing, runner = Hearing(), Runner()
+    for name, alerts in (("chat", [fires]), ("quiet", []), ("over", [over])):
+        hearing.store.put(POLICIES, policy_body(STEP_DOWN, name=name, alerts=alerts), NOW)
+    Watching(World(hearing), runner).lead()  # type: ignore[arg-type]
+    assert runner.woken == ["chat"]
+
+
+async def test_an_alert_that_comes_with_a_new_list_is_looked_at_at_once() -> None:
+    """The watch broke, and the list that it begins with has what was missed."""
+    hearing, runner = Hearing(policy_body(STEP_DOWN)), Runner()
+    watching = Watching(World(hearing), runner)  # type: ignore[arg-type]
+    await hearing.book.record(read_message(message_json(alert_json())))
+    await watching.policy({"type": None, "object": copy.deepcopy(hearing.cluster.policies[CHAT])})
+    assert runner.woken == ["chat"]
