@@ -18,7 +18,7 @@ from specloop_policy.annotations import Rollback
 from specloop_policy.canary import Ending, Kind, Phase, Plan, Rollout, Step, begin, plan
 from specloop_policy.decision import ActionName, Decision, FailedChange, Inputs, Override, PolicyState
 from specloop_policy.gate import GateVerdict, Result
-from specloop_policy.guardrails import left_in_vain, without_trial
+from specloop_policy.guardrails import left_in_vain, with_loss, without_trial
 from specloop_policy.ladder import Level
 from specloop_policy.model import ActuatorType
 from specloop_policy.observation import Observation, Service, Window, Workload
@@ -323,6 +323,8 @@ def _nobody_asks(sight: Sight, rollout: Rollout, state: PolicyState, now: float)
         return ""
     wish = wish_in_force(sight.policy.ladder, state, _inputs(sight, now), now)
     if wish is None:
+        if state.forced.back_to == rollout.level:
+            return ""  # it leads to where the way back would
         return "" if _goes_in_vain(sight, rollout, state, now) else f"{state.forced.by} is over"
     if wish.level.name == rollout.level or asks_in_vain(sight.policy, state, wish, now) is not None:
         return ""
@@ -394,6 +396,10 @@ def _go_on(sight: Sight, remembered: Remembered, measured: Measured, now: float,
         found = replace(found, rollout=replace(found.rollout, failed_share=measured.failed_share))
     if rollout.live and found.step is Step.WRITE:
         found = replace(found, rollout=replace(found.rollout, written=True))  # what is remembered is what is asked for
+    cut = found.rollout.phase is Phase.ROLLING_BACK and rollout.phase is not Phase.ROLLING_BACK
+    if cut and rollout.kind is Kind.FORCED and _cut_by_alert(sight, rollout, remembered.state, now):
+        state = with_loss(sight.policy, remembered.state, rollout.level, now)
+        remembered = replace(remembered, state=state)
     if found.ended is not None:
         return _ended(sight, remembered, found, now)
     new = sum(pod.new for pod in view.pods)
@@ -402,6 +408,18 @@ def _go_on(sight: Sight, remembered: Remembered, measured: Measured, now: float,
     moved = found.rollout.phase if found.rollout.phase is not rollout.phase else None
     no_control = all(pod.new for pod in view.pods)
     return Turn(after, step=found.step, words=found.words, moved=moved, rollout=found.rollout, no_control=no_control)
+
+
+def _cut_by_alert(sight: Sight, rollout: Rollout, state: PolicyState, now: float) -> bool:
+    """Whether an alert ends a roll-out that goes up: it may fire just because of that, and be over when it is back."""
+    ladder = sight.policy.ladder
+    to, back = ladder.find(rollout.level), ladder.find(rollout.back_to)
+    if to is None or back is None or ladder.index(to) >= ladder.index(back):
+        return False
+    if suspends(sight.alerts) is not None:
+        return True
+    wish = wish_in_force(ladder, state, _inputs(sight, now), now)
+    return wish is not None and wish.alert and ladder.index(wish.level) > ladder.index(to)
 
 
 def _template_level(sight: Sight, rollout: Rollout) -> str | None:
@@ -432,7 +450,10 @@ def _ended(sight: Sight, remembered: Remembered, found: Plan, now: float) -> Tur
     state, written = over.state, level
     decision = None
     watch = over.watch
-    match found.ended:
+    verdict = found.ended
+    if verdict is Ending.ABANDONED and rollout.ending in (Ending.FAILED, Ending.LOST):
+        verdict = rollout.ending  # how the level did is known, however its way back went
+    match verdict:
         case Ending.PROMOTED if rollout.kind is Kind.SHED:
             over = replace(over, live=None)
         case Ending.FAILED | Ending.LOST | Ending.ABANDONED if rollout.kind is Kind.SHED:

@@ -124,7 +124,7 @@ def in_force(known: Iterable[AlertReport], bindings: Iterable[AlertBinding], now
     """Alerts that ask for something now, the first heard of first; what no binding asks for any more is out.
 
     Of its labels, the name alone is kept: an alert counts while a binding asks for an alert of this name and for this.
-    Where the binding that names it asks for something else by now, that counts.
+    Where the binding by its name alone asks for something else by now, that counts.
     """
     asked = tuple(bindings)
     firing = sorted((one for one in kept(known, now) if one.resolved_at is None), key=lambda one: one.received_at)
@@ -140,8 +140,8 @@ def _asked_for(bindings: Iterable[AlertBinding], known: AlertReport) -> AlertAct
     """What is asked for now where an alert fires: the same as when it was heard of, if anybody still asks for that."""
     possible = [one for one in bindings if one.match.get("alertname", known.name) == known.name]
     same = (one for one in possible if (one.action.type, one.action.level) == (known.action, known.level))
-    named = (one for one in possible if "alertname" in one.match)
-    found = next(same, None) or next(named, None)
+    by_name = (one for one in possible if one.match.keys() == {"alertname"})  # its other labels are not known any more
+    found = next(same, None) or next(by_name, None)
     return None if found is None else found.action
 
 

@@ -113,6 +113,8 @@ class Forced:
     back_to: str | None
     alert: bool = False
     """Whether it is an alert, which may end just because of what was done about it."""
+    since: float = 0.0
+    """When the first of those who held it one after the other began to, seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,12 +88,14 @@ def gap_left(policy: Policy, state: PolicyState, level: Level, now: float) -> st
 
 
 def left_in_vain(policy: Policy, state: PolicyState, level: Level, now: float) -> str | None:
-    """The same of a level that was lost by going to the present one: for an alert that had come back.
+    """The same of a level that was lost on the way to the present one: for an alert that had come back.
 
-    An alert may be over just because of what was done about it, and fire again at the level that it was about.
+    An alert may be over just because of what was done about it, and fire again at the level that it was about.  Where
+    several held the level one after the other, it may have been lost to the first.
     """
     trial = find_trial(state, level)
-    if trial is None or state.changed_at is None or trial.lost_at < state.changed_at:
+    since = state.changed_at if state.forced is None else state.forced.since
+    if trial is None or since is None or trial.lost_at < since:
         return None
     return gap_left(policy, state, level, now)
 

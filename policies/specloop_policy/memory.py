@@ -81,7 +81,7 @@ def forced(policy: Policy, state: PolicyState, wish: Wish, now: float) -> Policy
         raised_at=now if raised else None,
         holds_since=(),
         probe=None,
-        forced=Forced(wish.by, back, wish.alert),
+        forced=Forced(wish.by, back, wish.alert, state.forced.since if state.forced is not None else now),
     )
 
 
@@ -113,8 +113,6 @@ def cut_short(
     """
     held = state.forced
     if held is None:
-        if wish is not None and wish.alert and _above(policy.ladder, rolled_out, wish.level.name):
-            state = with_loss(policy, state, rolled_out, now)
         return owing(adopted(state, level, now), rolled_out)
     if wish is None and held.back_to == level:
         return released(policy, state, level, now)
@@ -153,6 +151,7 @@ def rolled_back(policy: Policy, state: PolicyState, failed: FailedChange, to: st
     known = (one for one in state.quarantine if policy.ladder.find(one.level) is not None)
     others = tuple(one for one in known if one.level != failed.level)
     kept = replace(failed, back_to=None)
+    state = _settled(policy, state, to)
     return replace(
         state, level=to, changed_at=now, raised_at=None, holds_since=(), probe=None, quarantine=(*others, kept)
     )

@@ -121,6 +121,7 @@ class ForcedMemory(Report):
     by: Text = Field(description="The override, schedule or alert.")
     back_to: Name | None = Field(default=None, description="The level to go back to afterwards.")
     alert: bool | None = Field(default=None, description="Whether it is an alert.")
+    since: Time | None = Field(default=None, description="When the first of them began to hold it.")
 
 
 class TrialMemory(Report):
@@ -287,7 +288,11 @@ def to_memory(state: PolicyState) -> Memory:
         changes=tuple(as_time(seconds) for seconds in state.changes),
         holds_since=tuple(HoldingRule(rule=rule, since=as_time(since)) for rule, since in state.holds_since),
         probe=ProbeMemory(level=probe.level, started_at=as_time(probe.started_at)) if probe else None,
-        forced=ForcedMemory(by=forced.by, back_to=forced.back_to, alert=forced.alert or None) if forced else None,
+        forced=ForcedMemory(
+            by=forced.by, back_to=forced.back_to, alert=forced.alert or None, since=as_time(forced.since)
+        )
+        if forced
+        else None,
         owed=state.owed,
         trials=tuple(
             TrialMemory(level=one.level, losses=one.losses, lost_at=as_time(one.lost_at)) for one in state.trials
@@ -315,7 +320,9 @@ def to_state(memory: Memory) -> PolicyState:
         changes=tuple(time.timestamp() for time in memory.changes),
         holds_since=tuple((one.rule, one.since.timestamp()) for one in memory.holds_since),
         probe=Probe(probe.level, probe.started_at.timestamp()) if probe else None,
-        forced=Forced(forced.by, forced.back_to, bool(forced.alert)) if forced else None,
+        forced=Forced(forced.by, forced.back_to, bool(forced.alert), maybe_seconds(forced.since) or 0.0)
+        if forced
+        else None,
         owed=memory.owed,
         trials=tuple(Trial(one.level, one.losses, one.lost_at.timestamp()) for one in memory.trials),
         quarantine=tuple(

@@ -62,6 +62,8 @@ def step(policy: Policy, state: PolicyState, observation: Observation, inputs: I
     `now` is in seconds since the epoch.  A policy that does not enforce decides all the same, but remembers no
     change, since nothing is carried out.
     """
+    if state.owed is not None and policy.ladder.find(state.owed) is None:
+        state = replace(state, owed=None)  # an edit removed it
     seen = _seen(memory.released_from_quarantine(state, now), observation, now)
     edges = edge_failures(policy.ladder, observation.windows, inputs)
     if not edges:
@@ -212,6 +214,9 @@ class _Tick:
         back = self.policy.ladder.find(forced.back_to)
         if back is None or back.name == self.state.level:
             return self._hold(f"{forced.by} is over"), replace(self.state, forced=None)
+        owed = self._owed()
+        if owed is not None:
+            return owed  # not to where it was first, only to leave that again
         wait = self._waits(back, left_in_vain(self.policy, self.state, back, self.now) if forced.alert else None)
         if wait is not None:
             return self._hold(f"{forced.by} is over, but {wait}"), memory.owing(self.state, back.name)
@@ -225,6 +230,8 @@ class _Tick:
             return None
         if self._waits(owed, gap_left(self.policy, self.state, owed, self.now)) is not None:
             return None
+        if owed.name == self.state.level:
+            return self._hold(f"{owed.name} runs, where it was before"), replace(self.state, forced=None, owed=None)
         reason = f"nothing is in the way of {owed.name}, where it was before: back from {self.state.level}"
         return self._going(owed.name, reason), memory.released(self.policy, self.state, owed.name, self.now)
 

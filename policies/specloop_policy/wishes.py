@@ -58,7 +58,10 @@ def _wishes(ladder: Ladder, state: PolicyState, inputs: Inputs, now: float) -> I
 
 def asks_in_vain(policy: Policy, state: PolicyState, wish: Wish, now: float) -> str | None:
     """Why a schedule's or an alert's wish to go up again waits: an alert that came back has just made it go down."""
-    return None if wish.name is None else left_in_vain(policy, state, wish.level, now)
+    level = policy.ladder.find(state.level)
+    if wish.name is None or level is None or policy.ladder.index(wish.level) >= policy.ladder.index(level):
+        return None
+    return left_in_vain(policy, state, wish.level, now) if wish.alert or state.forced is not None else None
 
 
 def _wish(level: Level | None, by: str, name: str | None = None) -> Wish | None:

@@ -169,6 +169,9 @@ def test_where_the_binding_that_names_it_is_edited_the_new_action_counts_at_once
     )
     assert in_force(known, (binding(OFF, alertname="Low"), binding(TO_K3)), NOW)[0].level == "k3"
     assert in_force(known, (binding(LOOK, alertname="Low"),), NOW) == ()
+    assert in_force(known, (binding(OFF, alertname="Low", severity="critical"),), NOW) == (), (
+        "it may be of another severity"
+    )
 
 
 def test_evaluate_now_is_never_a_wish() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from specloop_operator.turn import restart_seconds
 from specloop_policy.canary import Ending, Kind, Phase, Step
-from specloop_policy.decision import ActionName, Forced
+from specloop_policy.decision import ActionName
 from specloop_policy.watch import Watch
 from tests.unit.operator_turn.scenes import NOW, OPEN, PASSED, SLOWER, WRONG, PodOf, Scene
 
@@ -120,7 +120,9 @@ class TestAnOverride:
     def test_holds_its_level(self) -> None:
         """And remembers where to go back to."""
         scene = self.forced()
-        assert scene.remembered.state.forced == Forced("the override by ada", "k5")
+        forced = scene.remembered.state.forced
+        assert forced is not None
+        assert (forced.by, forced.back_to, forced.alert) == ("the override by ada", "k5", False)
         turn = scene.turn()
         assert turn.decision is not None
         assert turn.decision.reason == "the override by ada asks for ngram"

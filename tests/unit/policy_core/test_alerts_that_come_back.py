@@ -204,3 +204,28 @@ def test_an_alert_that_raises_and_ends_by_that_is_followed_later_and_later() -> 
     target = calm("k3")
     quiet = FiringAlert("Quiet", AlertActionType.STEP_UP)
     assert flicker(target, quiet, lambda level: level == "k3") <= 2 * GAPS_OF_A_DAY + 1
+
+
+def test_two_alerts_about_one_fault_are_gone_back_from_later_and_later_too() -> None:
+    """One steps down at k5, and the other turns off at k3: k5 is lost by the first of the two steps."""
+    target = calm()
+    burns = FiringAlert("LatencyBurns", AlertActionType.DISABLE)
+    while target.now < 86400.0:
+        live(target, *{"k5": (LOW,), "k3": (burns,)}.get(target.level, ()))
+    k5 = [change.at for change in target.changes if change.after == "k5"]
+    assert 1 < len(k5) <= GAPS_OF_A_DAY
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [Inputs(scheduled=ScheduledLevel("office", "k3")), Inputs(alerts=(OFF,)), Inputs(override=Override("k3"))],
+    ids=["schedule", "disabling alert", "override"],
+)
+def test_what_rules_have_lost_is_gone_to_where_others_ask_for_it(wish: Inputs) -> None:
+    """That a canary of it was slower, or a rule lowered it, says nothing against a person, a clock or an emergency."""
+    level = "disabled" if wish.alerts else "k3"
+    state = replace(fresh("ngram", 0.0), trials=(Trial("k3", 1, 0.0), Trial("disabled", 1, 0.0)))
+    target = calm("ngram", state)
+    target.inputs = wish
+    target.decide()
+    assert target.level == level
