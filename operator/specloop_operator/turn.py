@@ -413,13 +413,12 @@ def _go_on(sight: Sight, remembered: Remembered, measured: Measured, now: float,
 def _cut_by_alert(sight: Sight, rollout: Rollout, state: PolicyState, now: float) -> bool:
     """Whether an alert ends a roll-out that goes up: it may fire just because of that, and be over when it is back."""
     ladder = sight.policy.ladder
-    to, back = ladder.find(rollout.level), ladder.find(rollout.back_to)
-    if to is None or back is None or ladder.index(to) >= ladder.index(back):
+    if not ladder.is_above(rollout.level, rollout.back_to):
         return False
     if suspends(sight.alerts) is not None:
         return True
     wish = wish_in_force(ladder, state, _inputs(sight, now), now)
-    return wish is not None and wish.alert and ladder.index(wish.level) > ladder.index(to)
+    return wish is not None and wish.alert and ladder.is_above(rollout.level, wish.level.name)
 
 
 def _template_level(sight: Sight, rollout: Rollout) -> str | None:

@@ -73,9 +73,14 @@ def probe_left(policy: Policy, state: PolicyState, level: Level, at: float) -> f
     return max(0.0, since + probe_gap(policy, trial) - at)
 
 
+def times(count: int) -> str:
+    """How often, in words."""
+    return "once" if count == 1 else f"{count} times"
+
+
 def lost_before(policy: Policy, trial: Trial) -> str:
     """Why a level waits that was entered and lost, in words."""
-    lost = "once" if trial.losses == 1 else f"{trial.losses} times in a row"
+    lost = times(trial.losses) if trial.losses == 1 else f"{times(trial.losses)} in a row"
     return f"{trial.level} was lost {lost} and is tried again {probe_gap(policy, trial):.0f} s after"
 
 

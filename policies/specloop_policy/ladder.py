@@ -99,6 +99,11 @@ class Ladder:
         """Levels more aggressive than this one, nearest first."""
         return self.levels[: self.index(level)][::-1]
 
+    def is_above(self, one: str | None, other: str | None) -> bool:
+        """Whether both are names of levels here and the first is the more aggressive."""
+        upper, lower = self.find(one), self.find(other)
+        return upper is not None and lower is not None and self.index(upper) < self.index(lower)
+
 
 NGRAM_FALLBACK = Drafter("lookup", Method.NGRAM, lookup_min=2, lookup_max=4)
 NGRAM_FALLBACK_TOKENS = 4

@@ -5,7 +5,7 @@ from math import ceil
 
 from specloop_policy.decision import FailedChange, Forced, PolicyState, Probe
 from specloop_policy.guardrails import find_trial, probe_gap, stood_long, with_change, with_loss, without_trial
-from specloop_policy.ladder import Ladder, Level
+from specloop_policy.ladder import Level
 from specloop_policy.policy import Policy
 from specloop_policy.wishes import Wish
 
@@ -60,7 +60,7 @@ def probe_won(policy: Policy, state: PolicyState, level: Level, now: float) -> P
 
 def _settled(policy: Policy, state: PolicyState, to: str | None) -> PolicyState:
     """What is owed is settled by that level, and by any above it."""
-    return replace(state, owed=None) if state.owed == to or _above(policy.ladder, to, state.owed) else state
+    return replace(state, owed=None) if state.owed == to or policy.ladder.is_above(to, state.owed) else state
 
 
 def forced(policy: Policy, state: PolicyState, wish: Wish, now: float) -> PolicyState:
@@ -70,10 +70,10 @@ def forced(policy: Policy, state: PolicyState, wish: Wish, now: float) -> Policy
     alert's level is from below, whoever asks.
     """
     back = state.forced.back_to if state.forced is not None else state.level
-    if wish.alert and _above(policy.ladder, state.level, wish.level.name):
+    if wish.alert and policy.ladder.is_above(state.level, wish.level.name):
         state = _left(policy, state, 0.0, now)
     after_alert = state.forced is not None and state.forced.alert
-    raised = after_alert and _above(policy.ladder, wish.level.name, state.level)
+    raised = after_alert and policy.ladder.is_above(wish.level.name, state.level)
     return replace(
         state,
         level=wish.level.name,
@@ -91,9 +91,9 @@ def released(policy: Policy, state: PolicyState, to: str | None, now: float) -> 
     A level that an alert had raised it to is lost, since the alert is over there.
     """
     alert = state.forced is not None and state.forced.alert
-    if alert and state.level is not None and _above(policy.ladder, state.level, to):
+    if alert and state.level is not None and policy.ladder.is_above(state.level, to):
         state = with_loss(policy, state, state.level, now)
-    entered = (alert or state.owed is not None) and _above(policy.ladder, to, state.level)
+    entered = (alert or state.owed is not None) and policy.ladder.is_above(to, state.level)
     owed = _settled(policy, state, to).owed
     return replace(adopted(state, to, now), raised_at=now if entered else None, owed=owed)
 
@@ -118,12 +118,6 @@ def cut_short(
         return released(policy, state, level, now)
     back = held.alert and wish is not None and wish.level.name == level
     return replace(adopted(state, level, now), raised_at=now if back else None, forced=held, owed=state.owed)
-
-
-def _above(ladder: Ladder, one: str | None, other: str | None) -> bool:
-    """Whether both are levels of the ladder and the first is the more aggressive."""
-    upper, lower = ladder.find(one), ladder.find(other)
-    return upper is not None and lower is not None and ladder.index(upper) < ladder.index(lower)
 
 
 def released_from_quarantine(state: PolicyState, now: float) -> PolicyState:

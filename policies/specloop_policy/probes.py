@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from specloop_policy.conditions import Truth, judge
 from specloop_policy.decision import PolicyState
-from specloop_policy.guardrails import find_trial, probe_gap, probe_left
+from specloop_policy.guardrails import find_trial, probe_gap, probe_left, times
 from specloop_policy.ladder import Ladder, Level, same_drafter
 from specloop_policy.observation import Outcome
 from specloop_policy.policy import Policy
@@ -58,13 +58,7 @@ def due(situation: Situation, state: PolicyState) -> tuple[Level, str] | None:
         if probe_left(situation.policy, state, one, evidence.at) > 0.0:
             continue
         trial = find_trial(state, one)
-        lost = (
-            ""
-            if trial is None
-            else ", lost once so far"
-            if trial.losses == 1
-            else f", lost {trial.losses} times so far"
-        )
+        lost = f", lost {times(trial.losses)} so far" if trial is not None else ""
         gap = probe_gap(situation.policy, trial)
         return one, f"{gap:.0f} s at {level.name} without a sign of how {one.name} would do{lost}: trying it"
     return None

@@ -58,8 +58,7 @@ def _wishes(ladder: Ladder, state: PolicyState, inputs: Inputs, now: float) -> I
 
 def asks_in_vain(policy: Policy, state: PolicyState, wish: Wish, now: float) -> str | None:
     """Why a schedule's or an alert's wish to go up again waits: an alert that came back has just made it go down."""
-    level = policy.ladder.find(state.level)
-    if wish.name is None or level is None or policy.ladder.index(wish.level) >= policy.ladder.index(level):
+    if wish.name is None or not policy.ladder.is_above(wish.level.name, state.level):
         return None
     return left_in_vain(policy, state, wish.level, now) if wish.alert or state.forced is not None else None
 

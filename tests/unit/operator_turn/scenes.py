@@ -260,12 +260,18 @@ class Scene:
 
     def promoted(self, level: str = "k3") -> "Scene":
         """And it was promoted."""
-        self.soaking(level)
+        self.low()
+        self.turn()
+        self.until_promoted(level)
+        return self
+
+    def until_promoted(self, level: str) -> None:
+        """Go on from a written level to the end of its roll-out."""
+        self.until_soaking(level)
         self.turn(verdict=PASSED)
         self.all_at(level)
         self.turn(verdict=None)
         assert self.remembered.rollout is None
-        return self
 
 
 def windows(pods: Sequence[PodOf], acceptance: float, end: float) -> tuple[Window, ...]:

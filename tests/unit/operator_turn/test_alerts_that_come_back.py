@@ -98,22 +98,13 @@ def test_a_roll_out_that_leads_back_anyway_goes_on_when_its_alert_is_over() -> N
     assert scene.remembered.state.level == "disabled"
 
 
-def promoted(scene: Scene, level: str) -> None:
-    """The roll-out under way comes to its end."""
-    scene.until_soaking(level)
-    scene.turn(verdict=PASSED)
-    scene.all_at(level)
-    scene.turn(verdict=None)
-    assert scene.remembered.rollout is None
-
-
 def owing() -> Scene:
     """At k3; k5 was left for an alert that had come back, and waits."""
     scene = Scene()
     for alerts, level in (((LOW,), "k3"), ((), "k5"), ((LOW,), "k3")):
         scene.alerts = alerts
         scene.turn()
-        promoted(scene, level)
+        scene.until_promoted(level)
     scene.alerts = ()
     assert scene.turn().began is None
     assert scene.remembered.state.owed == "k5"
@@ -135,7 +126,7 @@ def test_an_override_for_the_owed_level_that_outlasts_the_gap_settles_it() -> No
     scene = owing()
     scene.override("k5")
     scene.turn()
-    promoted(scene, "k5")
+    scene.until_promoted("k5")
     scene.now += 5 * 3600.0
     scene.turn()
     scene.annotations.clear()
@@ -156,7 +147,7 @@ def test_a_way_back_whose_level_fails_is_not_begun_again_though_its_roll_back_is
     scene = Scene()
     scene.alerts = (OFF,)
     scene.turn()
-    promoted(scene, "disabled")
+    scene.until_promoted("disabled")
     scene.alerts = ()
     scene.turn()
     scene.until_soaking("k5")
