@@ -13,11 +13,12 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from specloop_operator.alertmanager import Message
+from specloop_operator.binding import BindingError, bind
 from specloop_operator.cluster import Cluster, Conflict, NotThere
 from specloop_operator.sight import Blind, parse
 from specloop_operator.store import Name, Store, name_of, target_of
 from specloop_operator.telling import Telling
-from specloop_operator.workload import KINDS
+from specloop_operator.workload import KINDS, Target
 from specloop_policy.alerts import Alert, AlertNews, binding_of, heard, kept, truncated
 from specloop_policy.model import AlertBinding
 from specloop_policy.status import AlertReport
@@ -40,6 +41,9 @@ _RANDOM = "[bcdfghjklmnpqrstvwxz2456789]"
 
 POD_NAMES = {"Deployment": rf"-{_RANDOM}{{1,10}}-{_RANDOM}{{5}}", "StatefulSet": r"-\d+"}
 """How the names of a workload's pods go on after its own, for a pod that is gone by the time that its alert comes."""
+
+MODEL_LABEL = "model_name"
+"""What vLLM, and so the shipped rules, name a model by."""
 
 _REPORTS = TypeAdapter(tuple[AlertReport, ...])
 
@@ -97,19 +101,24 @@ class AlertBook:
         return [
             name_of(body)
             for body, bindings in asking.get(alert.labels.get(self._namespace_label, ""), ())
-            if binding_of(alert, bindings) is not None and self._is_about(alert, body)
+            if (binding := binding_of(alert, bindings)) is not None
+            and self._is_about(alert, body, by_model=MODEL_LABEL not in binding.match)
         ]
 
-    def _is_about(self, alert: Alert, policy: Body) -> bool:
-        """Whether what the alert says of workload and pod is the policy's target."""
+    def _is_about(self, alert: Alert, policy: Body, *, by_model: bool) -> bool:
+        """Whether what the alert says of workload, pod and, where that is asked, model is the policy's target."""
         kind, (namespace, name) = target_of(policy)
         for label, labelled in WORKLOAD_LABELS.items():
             if label in alert.labels and (labelled, alert.labels[label]) != (kind, name):
                 return False
-        pod = alert.labels.get(self._pod_label)
-        if not pod or kind not in KINDS:
+        if kind not in KINDS:
             return True
-        target = self._store.target(kind, (namespace, name))
+        target, model = self._store.target(kind, (namespace, name)), alert.labels.get(MODEL_LABEL)
+        if by_model and model and target is not None and _served_name(policy, target) not in (None, model):
+            return False
+        pod = alert.labels.get(self._pod_label)
+        if not pod:
+            return True
         known = self._store.pods_of(target) if target is not None else ()
         own = re.escape(name) + POD_NAMES[kind]
         return any(one["metadata"]["name"] == pod for one in known) or re.fullmatch(own, pod) is not None
@@ -169,6 +178,15 @@ class AlertBook:
             return await self._cluster.policy(*name)
         except NotThere:
             return None
+
+
+def _served_name(policy: Body, target: Target) -> str | None:
+    """What the target's metrics call its model; None where its command does not say so for sure."""
+    try:
+        spec, _ = parse(policy)
+        return bind(target.template, spec.container_name, spec.engine).line.served_name
+    except (Blind, BindingError):
+        return None
 
 
 def _known(policy: Body) -> tuple[AlertReport, ...]:

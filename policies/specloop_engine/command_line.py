@@ -10,16 +10,20 @@ flags away, and only the user's own command knows them.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from specloop_engine import llamacpp_flags, vllm_flags
 from specloop_engine.configuration import Config, ConfigurationError, speculation_of, to_config
-from specloop_engine.flags import Flag, Form, Setting, find_flags
+from specloop_engine.flags import Flag, Form, Setting, clear_value, find_flags
 from specloop_engine.program import find_engine
 from specloop_engine.releases import parse_version
 from specloop_engine.speculation import Speculation, fits
-from specloop_engine.words import CommandLineError, Source, Word
+from specloop_engine.words import REFERENCE, CommandLineError, Source, Word
 from specloop_policy.engine import Engine
 from specloop_policy.ladder import Level
+
+SERVED_NAME = tuple(accumulate("ved-model-name", initial="--ser"))
+"""The flag of the names that a model is served by, and what argparse takes for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,23 @@ class CommandLine:
         named = self.flag("--model")
         first = next((word.value for word in self.source.words), "-")
         return named.value if named else None if first.startswith("-") else first
+
+    @property
+    def served_name(self) -> str | None:
+        """The label `model_name` of vLLM's metrics: the first name given, else the model; None where that is not sure.
+
+        As `get_served_model_name` of vLLM's vllm/config/model.py has it.  llama-server has no such label.
+        """
+        if self.engine is not Engine.VLLM:
+            return None
+        words, target = self.source.words, self.target
+        flag = self.flag(*SERVED_NAME) or self.flag("--model")
+        if flag is not None:
+            try:
+                return clear_value(flag, words)
+            except CommandLineError:
+                return None
+        return target if target is not None and words[0].known and not REFERENCE.search(target) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,13 +182,18 @@ class Hearing:
         for body in self.cluster.policies.values():
             self.store.put(POLICIES, copy.deepcopy(body), self.clock.now())
 
-    def has_pods(self, *names: str, kind: str = "Deployment", labels: Mapping[str, str]) -> None:
-        """The target `llama`, which selects `app: llama`, and pods beside it."""
+    def has_target(self, *command: str) -> None:
+        """The target `llama`, which selects `app: llama`, with an engine that is started by this command."""
+        containers = [{"name": "engine", "image": "vllm/vllm-openai:v0.12.0", "command": list(command)}]
         workload = {
             "metadata": {"namespace": "llm", "name": "llama", "uid": "uid-of-llama"},
-            "spec": {"selector": {"matchLabels": {"app": "llama"}}},
+            "spec": {"selector": {"matchLabels": {"app": "llama"}}, "template": {"spec": {"containers": containers}}},
         }
-        self.store.put("deployments" if kind == "Deployment" else "statefulsets", workload, self.clock.now())
+        self.store.put("deployments", workload, self.clock.now())
+
+    def has_pods(self, *names: str, labels: Mapping[str, str]) -> None:
+        """The target, and pods beside it."""
+        self.has_target("vllm", "serve", "org/llama")
         for name in names:
             metadata = {"namespace": "llm", "name": name, "uid": f"uid-of-{name}", "labels": dict(labels)}
             self.store.put(PODS, {"metadata": metadata, "spec": {}, "status": {}}, self.clock.now())

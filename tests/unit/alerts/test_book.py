@@ -175,6 +175,37 @@ async def test_a_pod_that_an_alert_names_must_be_the_targets(pod: str, concerned
     assert names(hearing) == ([LOW] if concerned else [])
 
 
+@pytest.mark.parametrize(
+    ("command", "concerned"),
+    [
+        ("vllm serve org/llama --served-model-name chat", True),
+        ("vllm serve chat", True),
+        ("vllm serve org/llama", False),
+        ("vllm serve org/llama --served-model-name llama chat", False),
+        ("vllm serve $(MODEL)", True),  # who knows
+        ("./start", True),
+    ],
+)
+async def test_a_model_that_an_alert_names_must_be_the_one_that_the_target_serves(
+    command: str, concerned: bool
+) -> None:
+    """Where the target's command says its name: a namespace may have several models."""
+    hearing = Hearing(policy_body(STEP_DOWN))
+    hearing.has_target(*command.split())
+    await hearing.hear(alert_json(model_name="chat"))
+    assert names(hearing) == ([LOW] if concerned else [])
+    assert hearing.counted() == ({"received": 1} if concerned else {"unmatched": 1})
+
+
+async def test_a_model_that_the_binding_names_is_taken_at_its_word() -> None:
+    """Somebody's relabelling may call it otherwise than the command does."""
+    binding = {"match": {"alertname": LOW, "model_name": "chat"}, "action": {"type": "StepDown"}}
+    hearing = Hearing(policy_body(binding))
+    hearing.has_target("vllm", "serve", "org/llama")
+    await hearing.hear(alert_json(model_name="chat"))
+    assert names(hearing) == [LOW]
+
+
 @pytest.mark.parametrize(("pod", "concerned"), [("llama-12", True), ("llama-70b-0", False), ("llama-x2x4z", False)])
 async def test_a_pod_of_a_stateful_set_is_known_by_its_number(pod: str, concerned: bool) -> None:
     """Where it is gone, or its target is not known yet."""

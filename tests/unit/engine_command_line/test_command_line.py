@@ -340,6 +340,32 @@ def test_the_target_is_the_model_that_is_served() -> None:
     assert target("llama-server", "-hf", "org/m:Q4") == "org/m:Q4"
 
 
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("vllm serve org/m", "org/m"),
+        ("vllm serve --model org/m", "org/m"),
+        ("vllm serve org/m --served-model-name chat chat-8b --seed 1", "chat"),  # metrics have the first
+        ("vllm serve org/m --served_model_name=chat", "chat"),
+        ("vllm serve org/m --served-model chat", "chat"),  # argparse takes a flag's beginning
+        ("vllm serve --seed 1", None),  # a default that differs between releases
+        ("vllm serve org/m --served-model-name", None),
+        ("vllm serve org/m --served-model-name $(NAME)", None),
+        ("vllm serve $(MODEL)", None),
+        ("vllm serve --model $(MODEL)", None),
+        ("llama-server -m x.gguf", None),
+    ],
+)
+def test_metrics_call_the_model_by_its_first_name(command: str, name: str | None) -> None:
+    """By what vLLM's `--served-model-name` says: the label `model_name` is the first of several, else the model."""
+    assert read(command.split(), environment={}).served_name == name
+
+
+def test_a_name_that_only_the_shell_knows_is_none() -> None:
+    assert read(["sh", "-c", 'exec vllm serve "$MODEL" --seed 1']).served_name is None
+    assert read(["sh", "-c", 'exec vllm serve org/m --served-model-name "$(hostname)"']).served_name is None
+
+
 def test_old_llama_servers_keep_their_own_flag_and_have_no_ngram() -> None:
     line = read(["llama-server", "-m", "t", "-md", DRAFT_NAME, "--draft-max", "5", "--draft-min", "1"])
     assert write(line, K3).command[-4:] == ("--draft-max", "3", "--draft-min", "1")
