@@ -62,6 +62,7 @@ class ConditionReason(StrEnum):
     NOT_READY = ("NotReady", _T.READY, "False", "Another condition keeps the policy from governing.")
     HEARD = ("Heard", _T.METRICS_AVAILABLE, "True", "Pods are heard from.")
     NOT_HEARD = ("NotHeard", _T.METRICS_AVAILABLE, "False", "No pod is heard from, though the source answers.")
+    NO_PODS = ("NoPods", _T.METRICS_AVAILABLE, "Unknown", "The target is scaled to no pods: there is nobody to hear.")
     SOURCE_FAILED = ("SourceFailed", _T.METRICS_AVAILABLE, "False", "The metric source gives no usable answer.")
     NO_SUCH_SOURCE = ("NoSuchSource", _T.METRICS_AVAILABLE, "False", "No source of this name is configured.")
     RESOLVED = ("Resolved", _T.TARGET_RESOLVED, "True", "The target's command line can be read and written.")

@@ -46,7 +46,10 @@ class Family(Generic[Kind]):
 
 
 DECISIONS = Family(
-    Counter, "specloop_decisions_total", (*POLICY, "action"), f"Decisions by what they did: {', '.join(ActionName)}."
+    Counter,
+    "specloop_decisions_total",
+    (*POLICY, "action"),
+    f"Decisions by what they do: {', '.join(ActionName)}; one that is only recommended counts once, as in the status.",
 )
 LEVEL = Family(
     Gauge,

@@ -147,7 +147,7 @@ class Governor:
         telling.windows(body, windows)
         await telling.conditions(body, before, status, now)
         await telling.expired(body, before, status, now)
-        await telling.turn(body, sight, turn, status, now)
+        await telling.turn(body, before, sight, turn, status, now)
 
     async def _report_blind(
         self, body: Body, before: SpecPolicyStatus, blind: Blind, remembered: Remembered, now: float
@@ -160,6 +160,7 @@ class Governor:
         await self._write(body, before, status)
         self._remembered = remembered
         self._world.slots.note(self.name, under_way=False)
+        self._world.telling.blind(body, gave_up=rollout is not None)
         await self._world.telling.conditions(body, before, status, now)
         await self._world.telling.expired(body, before, status, now)
         if rollout is not None and rollout.kind is not Kind.RETREAT:
@@ -305,6 +306,8 @@ def _metrics_row(sight: Sight, world: World, collected: Collected, meter: Meter)
     source, pods = sight.spec.signals.source, [pod for pod in sight.pods if not pod.leaving]
     if source not in world.sources:
         return ConditionReason.NO_SUCH_SOURCE, collected.problem or ""
+    if sight.target.replicas == 0 and not pods:
+        return ConditionReason.NO_PODS, "the target is scaled to no pods"
     if collected.problem is not None and not collected.samples:
         return ConditionReason.SOURCE_FAILED, collected.problem
     heard, trouble = meter.heard(pods), collected.problem or meter.flawed(pods)

@@ -131,7 +131,7 @@ def _rows(sight: Sight, turn: Turn, metrics: MetricsReport, before: SpecPolicySt
         _ready(sight, turn, metrics),
         _drifted(turn),
         *_progressing(turn, before),
-        _degraded(turn),
+        *_degraded(sight, turn, before),
         _live(sight),
     ]
     return {reason.type: (reason, message) for reason, message in found}
@@ -159,7 +159,7 @@ def _ready(sight: Sight, turn: Turn, metrics: MetricsReport) -> Row:
     if sight.level is None:
         ladder = ", ".join(sight.policy.ladder.names())
         return ConditionReason.UNMANAGED, f"what runs is no level of the ladder ({ladder}): it is left alone"
-    if metrics.condition[0].status != "True":
+    if metrics.condition[0].status == "False":
         return ConditionReason.NOT_READY, metrics.condition[1]
     if turn.remembered.reverted:
         return ConditionReason.NOT_READY, turn.remembered.reverted
@@ -200,13 +200,27 @@ def _phase(rollout: Rollout, turn: Turn) -> ConditionReason:
     return PHASES[rollout.phase]
 
 
-def _degraded(turn: Turn) -> Row:
+def _degraded(sight: Sight, turn: Turn, before: SpecPolicyStatus) -> Sequence[Row]:
+    """Nothing where nothing is new: a fault until it is looked for again, an abandoned way back until it is done."""
     if turn.ended is Ending.ABANDONED:
-        return ConditionReason.ABANDONED, turn.words
+        return [(ConditionReason.ABANDONED, turn.words)]
+    said = next((one.reason for one in before.conditions if one.type == ConditionType.DEGRADED), None)
+    if said == ConditionReason.ABANDONED and turn.remembered.rollout is None and not _in_order(sight):
+        return []
+    looked = turn.decision is not None and turn.ended is None
+    if said == ConditionReason.FAULT_FOUND and not looked:
+        return []
     faults: tuple[Fault, ...] = turn.decision.faults if turn.decision is not None else ()
     if faults:
-        return ConditionReason.FAULT_FOUND, "; ".join(f"{one.name}: {one.reason}; {one.mend}" for one in faults)
-    return ConditionReason.AS_EXPECTED, "nothing is known to be wrong"
+        return [(ConditionReason.FAULT_FOUND, "; ".join(f"{one.name}: {one.reason}; {one.mend}" for one in faults))]
+    return [(ConditionReason.AS_EXPECTED, "nothing is known to be wrong")]
+
+
+def _in_order(sight: Sight) -> bool:
+    """Whether all pods serve, at the level that they are to be at."""
+    level = sight.level.name if sight.level is not None else None
+    staying = [pod for pod in sight.pods if not pod.leaving]
+    return len(staying) >= sight.target.replicas and all(pod.serving and pod.level == level for pod in staying)
 
 
 def _live(sight: Sight) -> Row:

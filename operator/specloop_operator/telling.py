@@ -94,7 +94,9 @@ class Telling:
             if news is not None:
                 await self._announce([news], [_policy(body)], now)
 
-    async def turn(self, body: Body, sight: Sight, turn: Turn, status: SpecPolicyStatus, now: float) -> None:
+    async def turn(
+        self, body: Body, before: SpecPolicyStatus, sight: Sight, turn: Turn, status: SpecPolicyStatus, now: float
+    ) -> None:
         """Say what was decided, and how the roll-out goes."""
         namespace, name = name_of(body)
         acceptance = status.acceptance_percent
@@ -104,7 +106,8 @@ class Telling:
         rollout = turn.remembered.rollout
         self.metrics.rollout(namespace, name, None if rollout is None else rollout.started_at)
         if turn.decision is not None:
-            self.metrics.decided(namespace, name, turn.decision.action)
+            if not turn.decision.changes_level or status.decisions != before.decisions:
+                self.metrics.decided(namespace, name, turn.decision.action)
             target = f"{sight.target.kind.name}/{sight.target.name}"
             log_decision(namespace, name, target, sight.spec.mode, turn.before, turn.decision, acceptance)
         if turn.ended is not None:
@@ -127,6 +130,15 @@ class Telling:
         elif name in self._overridden:
             self._overridden.discard(name)
             yield Reason.OVERRIDE_EXPIRED, "the override is over"
+
+    def blind(self, body: Body, *, gave_up: bool) -> None:
+        """Show nothing where nothing can be seen; a roll-out that was given up is counted."""
+        name = name_of(body)
+        self.metrics.levels(*name, None, None)
+        self.metrics.acceptance(*name, None)
+        self.metrics.rollout(*name, None)
+        if gave_up:
+            self.metrics.rolled_out(*name, Ending.CANCELLED)
 
     def windows(self, body: Body, windows: Iterable[Window]) -> None:
         """Count the windows that have closed since."""

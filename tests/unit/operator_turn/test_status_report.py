@@ -245,6 +245,11 @@ def test_an_abandoned_way_back_needs_a_person() -> None:
     status = report(scene, turn)
     assert said(status, "Degraded") == ("True", "Abandoned")
     assert "not all pods are back at k5 within 1800 s" in condition(status, "Degraded").message
+    for _ in range(3):  # alerts about it wait for minutes
+        status = report(scene, scene.turn(), status)
+        assert said(status, "Degraded") == ("True", "Abandoned")
+    scene.all_at("k5")
+    assert said(report(scene, scene.turn(), status), "Degraded") == ("False", "AsExpected")
 
 
 def test_a_fault_of_the_engine_is_told_with_its_mend() -> None:
@@ -255,6 +260,9 @@ def test_a_fault_of_the_engine_is_told_with_its_mend() -> None:
     status = report(scene, turn)
     assert said(status, "Degraded") == ("True", "FaultFound")
     assert condition(status, "Degraded").message == ("DraftsNothing: no draft is accepted any more; restart the pods")
+    nobody_looked = replace(scene.turn(), decision=None)
+    assert said(report(scene, nobody_looked, status), "Degraded") == ("True", "FaultFound")
+    assert said(report(scene, scene.turn(), status), "Degraded") == ("False", "AsExpected")
 
 
 def test_what_waits_says_for_what() -> None:
