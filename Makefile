@@ -43,7 +43,7 @@ crd: setup ## write crds/ anew from the policy models
 	@mkdir -p crds
 	@.venv/bin/specloop crd > crds/new && cp crds/new charts/specloop/files/specpolicies.specloop.dev.yaml && mv crds/new crds/specpolicies.specloop.dev.yaml || { rm -f crds/new; exit 1; }
 
-docs: setup ## write docs/reference/ anew from the policy models
+docs: setup ## write docs/reference/ and the chart's schema of settings anew from the models
 	@.venv/bin/python scripts/generate_docs
 
 # -P keeps benchmarks/ off the import path: operator.py there would hide the standard library's.

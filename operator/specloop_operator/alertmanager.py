@@ -30,6 +30,9 @@ def _in_utc(time: datetime) -> datetime:
         raise ValueError("it is before the year 1 or after the year 9999") from error
 
 
+Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+
+
 class Status(StrEnum):
     """Whether an alert fires."""
 
@@ -44,12 +47,15 @@ class _Payload(BaseModel):
 class _Alert(_Payload):
     status: Status
     labels: Labels
-    starts_at: Annotated[AwareDatetime, AfterValidator(_in_utc)]
+    starts_at: Moment
+    ends_at: Moment | None = None
+    """Go's zero time where it is not known."""
     fingerprint: Annotated[str, Field(min_length=1, max_length=64)]
 
     def alert(self) -> Alert:
         """The same as the policies take it."""
-        return Alert(self.fingerprint, self.starts_at.timestamp(), self.status is Status.FIRING, self.labels)
+        starts_at, ends_at = self.starts_at.timestamp(), None if self.ends_at is None else self.ends_at.timestamp()
+        return Alert(self.fingerprint, starts_at, self.status is Status.FIRING, self.labels, ends_at)
 
 
 class Message(_Payload):

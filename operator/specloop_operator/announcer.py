@@ -74,22 +74,23 @@ class Announcer:
 
     async def announce(
         self, reason: Reason, note: str, now: float, objects: Iterable[ObjectRef], gist: str | None = None
-    ) -> None:
-        """Post on each of the objects that the reason is meant for, where it is news.
+    ) -> bool:
+        """Post on each of the objects that the reason is meant for, where it is news; False where one was not posted.
 
         Things of one action that are so at the same time belong into one note, or they replace each other at every
         call.  `gist` is what of the note is news when it changes; by default all but its figures.
         """
         what = gist if gist is not None else gist_of(note)
-        for regarding in objects:
-            if reason.on.includes(regarding.kind):
-                await self._post_news(Event(regarding, reason, note, now), what)
+        meant = [one for one in objects if reason.on.includes(one.kind)]
+        return all([await self._post_news(Event(regarding, reason, note, now), what) for regarding in meant])
 
-    async def _post_news(self, event: Event, what: str) -> None:
+    async def _post_news(self, event: Event, what: str) -> bool:
         said = self._remembered(event.regarding)
         before, news = said.last.get(event.reason.action), (event.reason, what)
-        if news == before or said.full(event.at):
-            return
+        if news == before:
+            return True
+        if said.full(event.at):
+            return False
         said.last[event.reason.action] = news
         said.posts.append(event.at)
         try:
@@ -98,6 +99,8 @@ class Announcer:
             said.last.pop(event.reason.action, None)
             about = {"kind": event.regarding.kind, "namespace": event.regarding.namespace, "name": event.regarding.name}
             LOG.warning("the event %s was not posted: %s", event.reason, error, extra={"k8s_ref": about})
+            return False
+        return True
 
     def _remembered(self, regarding: ObjectRef) -> _Said:
         said = self._said.setdefault(regarding, _Said())

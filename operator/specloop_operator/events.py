@@ -90,6 +90,14 @@ class Reason(StrEnum):
         "AlertExpired", _NORMAL, Action.HEAR_ALERT, On.POLICY,
         "Nothing was heard of the alert for the binding's expireSeconds: it counts no more.",
     )
+    ALERT_CROWDED = (
+        "AlertCrowded", _WARNING, Action.HEAR_ALERT, On.POLICY,
+        "More alerts fire than the status holds: those that the note names are not followed until others are over.",
+    )
+    ALERTS_LEFT_OUT = (
+        "AlertsLeftOut", _WARNING, Action.HEAR_ALERT, On.POLICY,
+        "A message of Alertmanager leaves alerts out: the policy looks at once; what was left out is not known.",
+    )
     CONFLICTED = (
         "Conflicted", _WARNING, Action.CLAIM_TARGET, On.POLICY,
         "An older policy has the same target; this one does nothing.",

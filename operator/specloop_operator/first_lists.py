@@ -9,7 +9,8 @@ from typing import Any
 from kubernetes.aio.client import ApiClient, AppsV1Api, CoreV1Api, CustomObjectsApi
 
 from specloop_operator.cluster import Busy, listed
-from specloop_operator.governor import read_status
+from specloop_operator.kopf_settings import REQUEST_SECONDS
+from specloop_operator.remembered import read_status
 from specloop_operator.store import PODS, POLICIES, Name, Store
 from specloop_operator.watching import kept
 from specloop_operator.workload import KINDS
@@ -21,15 +22,22 @@ BUSY_TRIES = 10
 Body = Mapping[str, Any]
 
 
-async def fill(store: Store, client: ApiClient, namespaces: tuple[str, ...], now: Callable[[], float]) -> None:
-    """List everything once; raises ApiError."""
+async def fill(
+    store: Store,
+    client: ApiClient,
+    namespaces: tuple[str, ...],
+    now: Callable[[], float],
+    *,
+    list_seconds: float = REQUEST_SECONDS,
+) -> None:
+    """List everything once; raises ApiError, also where a list takes longer than it may."""
     apps, core, custom = AppsV1Api(client), CoreV1Api(client), CustomObjectsApi(client)
     for namespace in namespaces or (None,):
         lists: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
             POLICIES: (
-                lambda: custom.list_custom_object_for_all_namespaces_without_preload_content(GROUP, VERSION, POLICIES),
-                lambda name: custom.list_namespaced_custom_object_without_preload_content(
-                    GROUP, VERSION, name, POLICIES
+                partial(custom.list_custom_object_for_all_namespaces_without_preload_content, GROUP, VERSION, POLICIES),
+                lambda name, **more: custom.list_namespaced_custom_object_without_preload_content(
+                    GROUP, VERSION, name, POLICIES, **more
                 ),
             ),
             "deployments": (
@@ -47,7 +55,8 @@ async def fill(store: Store, client: ApiClient, namespaces: tuple[str, ...], now
         }
         for resource in (POLICIES, *(KINDS[kind].plural for kind in store.kinds), PODS):
             everywhere, within = lists[resource]
-            ask = everywhere if namespace is None else partial(within, namespace)
+            lister = everywhere if namespace is None else partial(within, namespace)
+            ask = partial(lister, _request_timeout=list_seconds)
             for body in await _listed(f"listing {resource}", ask):
                 store.put(resource, kept(resource, body), now())
 

@@ -1,18 +1,15 @@
 """One policy from tick to tick: look, measure, take a turn, tell, act.  Everything it knows is decided elsewhere."""
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-
-from pydantic import ValidationError
 
 from specloop_operator.binding import Binding, BindingError, bind
 from specloop_operator.cluster import ApiError, Cluster
 from specloop_operator.conditions import ConditionReason
 from specloop_operator.live import LiveActuator
 from specloop_operator.meter import Meter
-from specloop_operator.remembered import Remembered, recall
+from specloop_operator.remembered import Remembered, read_status, recall
 from specloop_operator.sight import Blind, Eye, Sight, find_target, see
 from specloop_operator.slots import Slots
 from specloop_operator.sources import Collected, MetricSource, PodAddress
@@ -23,15 +20,14 @@ from specloop_operator.turn import Turn, new_generation, take_turn
 from specloop_operator.workload import Target
 from specloop_policy.alerts import in_force
 from specloop_policy.canary import Kind, Phase, Rollout, Step
+from specloop_policy.engine import Engine
 from specloop_policy.evidence import Evidence, gather
-from specloop_policy.ladder import Ladder
+from specloop_policy.ladder import Ladder, derive_ladder
 from specloop_policy.observation import Window
 from specloop_policy.status import SpecPolicyStatus, to_ladder
 
 HURRY_SECONDS = 5.0
 """How long after each phase of a live roll-out began: twice as long as a pod may take to answer."""
-
-LOG = logging.getLogger("specloop.governor")
 
 Body = Mapping[str, Any]
 
@@ -59,6 +55,8 @@ class Governor:
         self._remembered: Remembered | None = None
         self._generation = 0
         self._meter: Meter | None = None
+        self._attempt: tuple[float, Phase, str] | None = None
+        """The roll-out and phase of the last write, and why it was refused; "" where it was not."""
 
     @property
     def rolling_out(self) -> bool:
@@ -127,7 +125,12 @@ class Governor:
 
     def _turn(self, sight: Sight, remembered: Remembered, now: float) -> Turn:
         assert self._meter is not None
-        measured = replace(self._meter.measured(sight, remembered.rollout), slot_free=self._world.slots.free(self.name))
+        rollout = remembered.rollout
+        measured = replace(
+            self._meter.measured(sight, rollout),
+            slot_free=self._world.slots.free(self.name),
+            attempt=None if rollout is None else self._attempted(rollout),
+        )
         turn = take_turn(sight, remembered, measured, now)
         self._world.slots.note(self.name, under_way=turn.remembered.rollout is not None)
         return turn
@@ -152,8 +155,10 @@ class Governor:
     async def _report_blind(
         self, body: Body, before: SpecPolicyStatus, blind: Blind, remembered: Remembered, now: float
     ) -> None:
-        """Say what is missing; a roll-out that can be followed no more is let go of."""
+        """Say what is missing; a roll-out that can be followed no more is let go of, and then forgotten."""
         rollout = remembered.rollout
+        if rollout is not None and rollout.kind is not Kind.RETREAT:
+            await give_up(body, rollout, self._world, blind.message)
         if rollout is not None:
             remembered = replace(remembered, rollout=None, canary_pods=None, written_level=None)
         status = blind_status(before, blind, remembered, int(body["metadata"].get("generation") or 0), now)
@@ -163,8 +168,6 @@ class Governor:
         self._world.telling.blind(body, gave_up=rollout is not None)
         await self._world.telling.conditions(body, before, status, now)
         await self._world.telling.expired(body, before, status, now)
-        if rollout is not None and rollout.kind is not Kind.RETREAT:
-            await give_up(body, rollout, self._world, blind.message)
 
     async def _write(self, body: Body, before: SpecPolicyStatus, status: SpecPolicyStatus) -> None:
         if status == before:
@@ -179,14 +182,36 @@ class Governor:
 
     async def _act(self, sight: Sight, turn: Turn) -> None:
         """Take the step; the template is always said as it is to be, or it would be given up."""
-        rollout, target, binding = turn.rollout, sight.target, sight.binding
+        rollout = turn.rollout
         if rollout is None or (turn.step is Step.WAIT and turn.ended is None):
             return
         if rollout.live:
             await self._world.live.round(sight, turn.remembered, self._world.now())
             return
+        if turn.step not in (Step.WRITE, Step.PUT_BACK):
+            await self._step(sight, turn.step, rollout)
+            return
+        try:
+            await self._step(sight, turn.step, rollout)
+        except ApiError as error:
+            self._attempt = rollout.started_at, rollout.phase, str(error)
+            raise
+        self._attempt = rollout.started_at, rollout.phase, ""
+        if turn.step is Step.WRITE and turn.ended is None:
+            # Should it be gone by the next look, somebody has undone it.
+            self._remembered = replace(turn.remembered, rollout=replace(rollout, written=True))
+
+    def _attempted(self, rollout: Rollout) -> str | None:
+        """What came of the last write in a roll-out's phase; None before the first."""
+        if self._attempt is None or self._attempt[:2] != (rollout.started_at, rollout.phase):
+            return None
+        return self._attempt[2]
+
+    async def _step(self, sight: Sight, step: Step, rollout: Rollout) -> None:
+        """Change the workload; raises ApiError."""
+        target, binding = sight.target, sight.binding
         level = sight.policy.ladder.find(rollout.level)
-        match turn.step:
+        match step:
             case Step.WRITE if level is not None:
                 hold = target.kind.holds_first and rollout.phase is not Phase.PROMOTING
                 await self._apply(target, binding.patch(level), hold=hold)
@@ -269,29 +294,39 @@ async def give_up(body: Body, rollout: Rollout, world: World, why: str) -> None:
 
 
 async def _let_go(body: Body, rollout: Rollout, world: World, why: str) -> None:
-    """Where the setting cannot be read, at least nothing is held."""
+    """Where the policy cannot be followed, by the target alone: the setting before goes back, and nothing is held."""
     try:
         target = find_target(body, world.store)
     except Blind:
         return
-    if target.held_by_us:
+    now, before = _bound(body, target.template), None
+    if now is not None and not rollout.live and now.setting == rollout.setting:
+        templates = [_bound(body, one) for one in await world.cluster.old_templates(target)]
+        before = next((one for one in templates if one is not None and one.setting != rollout.setting), None)
+    if now is not None and before is not None:
+        await apply(target, now.restored(before), world)
+        await world.telling.cancelled(target, f"{rollout.level} is taken back: {why}", world.now())
+    elif target.held_by_us:
         await apply(target, target.ours(target.template), world)
         await world.telling.cancelled(target, f"{rollout.level} is left as it is: {why}", world.now())
 
 
-def read_status(body: Body) -> SpecPolicyStatus:
-    """The status of a policy; one that cannot be read is begun anew."""
+def _bound(body: Body, template: Body) -> Binding | None:
+    """Where a template keeps its setting, by the little that is needed of a policy; None where that is not sure."""
     try:
-        return SpecPolicyStatus.model_validate(body.get("status") or {})
-    except ValidationError as error:
-        LOG.warning("the status cannot be read and is begun anew: %s", error.errors(include_url=False)[0]["msg"])
-        return SpecPolicyStatus()
+        spec = body["spec"]
+        return bind(template, spec.get("containerName"), Engine(spec.get("engine", Engine.AUTO)))
+    except (BindingError, ValueError):
+        return None
 
 
 def _derived(body: Body, status: SpecPolicyStatus) -> Ladder | None:
-    """The ladder that was derived before, where the policy names none."""
-    named = (body.get("spec") or {}).get("levels")
-    return to_ladder(status.levels) if status.levels and not named else None
+    """The ladder that was derived before, where the policy names none; not one that it named once."""
+    if not status.levels or (body.get("spec") or {}).get("levels"):
+        return None
+    ladder = to_ladder(status.levels)
+    top = ladder.levels[0]
+    return ladder if ladder in (derive_ladder(top.drafter, top.tokens), derive_ladder(None, 0)) else None
 
 
 def _evidence(sight: Sight, turn: Turn, windows: Sequence[Window], now: float) -> Evidence | None:

@@ -21,6 +21,7 @@ from specloop_operator.live_asks import as_started, asked_level, asks_now, held_
 from specloop_operator.pods import Pod, host
 from specloop_operator.remembered import Remembered
 from specloop_operator.sight import Live, Sight, enforces
+from specloop_policy.canary import Phase
 from specloop_policy.decision import FailedChange
 from specloop_policy.engine import Engine
 from specloop_policy.ladder import Level
@@ -65,10 +66,10 @@ class LiveActuator:
         ref, namespace = _token_of(sight), sight.target.namespace
         assert ref is not None  # else there is a problem before
         place = (namespace, ref.name, ref.key)
-        read_at, token = self._tokens.get(place, (float("-inf"), ""))
-        if now - read_at < TOKEN_SECONDS:
-            return token
-        self._tokens.pop(place, None)
+        # A clock that was set back keeps none; all that are too old go, those of policies that are gone too.
+        self._tokens = {of: kept for of, kept in self._tokens.items() if 0.0 <= now - kept[0] < TOKEN_SECONDS}
+        if place in self._tokens:
+            return self._tokens[place][1]
         try:
             data = await self._secrets.secret(namespace, ref.name)
         except NotThere:
@@ -123,7 +124,9 @@ async def _asked(sight: Sight, remembered: Remembered, control: LiveControl) -> 
     """One round over the pods that serve, each to its own table."""
     wanted = {pod.name: table for pod in sight.pods if (table := _wanted(sight, remembered, pod)) is not None}
     urls = {pod.name: _url(pod) for pod in sight.pods if pod.name in wanted}
-    ask, found = enforces(sight) and not sight.suspended, dict[str, PodStanding]()
+    rollout, found = remembered.rollout, dict[str, PodStanding]()
+    goes_back = rollout is not None and rollout.live and rollout.phase is Phase.ROLLING_BACK
+    ask = goes_back or (enforces(sight) and not sight.suspended)
     for table, names in groupby(sorted(wanted, key=lambda name: wanted[name]), key=lambda name: wanted[name]):
         found |= await control.bring({name: urls[name] for name in names}, table, ask=ask)
     return replace(sight, pods=tuple(_standing(sight, pod, found.get(pod.name), wanted) for pod in sight.pods))

@@ -124,9 +124,9 @@ class Metrics:
         """Show, from now on, whether this operator is the one that acts at that moment."""
         self._leader.set_function(lambda: float(leads()))
 
-    def alert(self, news: AlertNews) -> None:
-        """Count what an alert was to a policy."""
-        self._alerts.labels(news).inc()
+    def alert(self, news: AlertNews, count: int) -> None:
+        """Count what alerts were to a policy."""
+        self._alerts.labels(news).inc(count)
 
     def answered(self, code: int) -> None:
         """Count a message to the webhook."""

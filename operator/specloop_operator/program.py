@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import httpx
 import kopf
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
@@ -27,9 +26,11 @@ from specloop_operator.announcer import Announcer
 from specloop_operator.api import connect, login
 from specloop_operator.cluster import KubernetesCluster
 from specloop_operator.door_settings import LeaseSettings, WebhookSettings
+from specloop_operator.fence import fenced_client
 from specloop_operator.first_lists import fill, under_way
 from specloop_operator.governor import World
 from specloop_operator.health import PAGES, health
+from specloop_operator.kopf_settings import STALLED_SECONDS, kopf_settings
 from specloop_operator.kubernetes_events import KubernetesEvents
 from specloop_operator.leadership import Alone, Election, Leadership, Lease
 from specloop_operator.live import LiveActuator
@@ -46,10 +47,6 @@ from specloop_operator.telling import Telling
 from specloop_operator.watching import Watching
 from specloop_operator.webhook import BURST, RATE, Bucket, Doorkeeper, webhook
 from specloop_operator.workload import KINDS
-from specloop_policy.model import GROUP
-
-WATCH_SECONDS = 240
-"""A watch is begun anew after so long: shorter than the five minutes after which common proxies cut it off."""
 
 CACHES, WATCHES = "the first list of everything", "the watches"
 
@@ -75,11 +72,7 @@ async def run(settings: OperatorSettings) -> None:
         slots = Slots(settings.max_concurrent_rollouts)
         leadership = Alone() if settings.lease is None else Leadership()
         cluster = KubernetesCluster(client, leadership.holds)
-        # Engines close connections that are idle for five seconds; proxies lead nowhere inside a cluster.
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-        pods = await stack.enter_async_context(
-            httpx.AsyncClient(trust_env=False, limits=limits, event_hooks={"request": [_fence(leadership)]})
-        )
+        pods = await stack.enter_async_context(fenced_client(leadership.holds))
         world = World(store, cluster, sources, slots, telling, LiveActuator(pods, cluster), time.time)
         runner = Runner(world, metrics, pulse)
         watching = Watching(world, runner)
@@ -111,16 +104,6 @@ async def run(settings: OperatorSettings) -> None:
         ending.cancel()
         if turn.done() and not turn.cancelled():
             turn.result()
-
-
-def _fence(leadership: Leadership) -> Callable[[httpx.Request], Awaitable[None]]:
-    """Pods are asked for nothing by who leads no more."""
-
-    async def fence(request: httpx.Request) -> None:
-        if request.method != "GET" and not leadership.holds():
-            raise httpx.RequestError("not sent, for another operator leads now", request=request)
-
-    return fence
 
 
 def _door(
@@ -219,13 +202,13 @@ async def _watch(
             readiness.done(WATCHES)
 
     for resource in sorted(awaited):
-        pulse.expect(f"the watch of {resource}", 2.0 * WATCH_SECONDS)
+        pulse.expect(f"the watch of {resource}", STALLED_SECONDS)
     registry = watching.registry()
     kopf.on.login(registry=registry)(login(client, metrics, watched))
     before = asyncio.all_tasks()
     tasks = await kopf.spawn_tasks(
         registry=registry,
-        settings=_kopf_settings(settings),
+        settings=kopf_settings(),
         standalone=True,
         clusterwide=not settings.namespaces,
         namespaces=settings.namespaces,
@@ -240,32 +223,3 @@ def _unless_left_open(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) 
     """kopf leaves its watches open; how they are closed once everything ends is nobody's concern."""
     if "asyncgen" not in context:
         loop.default_exception_handler(context)
-
-
-def _kopf_settings(settings: OperatorSettings) -> kopf.OperatorSettings:
-    """kopf's own settings, so that it writes nothing anywhere."""
-    found = kopf.OperatorSettings()
-    found.posting.enabled = False  # events are posted on change only, by the announcer
-    found.persistence.finalizer = f"{GROUP}/none"
-    found.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
-    found.persistence.diffbase_storage = _NoDifference()
-    found.networking.request_timeout = 30.0
-    found.networking.connect_timeout = 10.0
-    found.watching.server_timeout = WATCH_SECONDS  # a float would be no number to the API server
-    found.watching.client_timeout = WATCH_SECONDS + 30.0
-    found.watching.connect_timeout = 10.0
-    found.scanning.disabled = bool(settings.namespaces)
-    return found
-
-
-class _NoDifference(kopf.DiffBaseStorage):
-    """No handler asks what changed in an object, so that none is copied at every event: a third of its price."""
-
-    def build(self, *, body: kopf.Body, extra_fields: object = None) -> kopf.BodyEssence:
-        return kopf.BodyEssence()
-
-    def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:
-        return None
-
-    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
-        pass

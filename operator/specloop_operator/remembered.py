@@ -1,13 +1,20 @@
 """What is remembered of a policy between two ticks, and between two operators: it lives in the policy's status."""
 
+import copy
 import json
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
 
 from specloop_engine.speculation import BatchTable
 from specloop_policy.canary import Rollout
 from specloop_policy.decision import PolicyState
-from specloop_policy.report import maybe_seconds, maybe_time
+from specloop_policy.report import as_time, maybe_seconds, maybe_time
 from specloop_policy.rollout_status import (
+    InterruptedMemory,
     LiveMemory,
     RangeMemory,
     to_rollout,
@@ -15,8 +22,10 @@ from specloop_policy.rollout_status import (
     to_watch,
     to_watch_memory,
 )
-from specloop_policy.status import Memory, to_memory, to_state
+from specloop_policy.status import Memory, SpecPolicyStatus, to_memory, to_state
 from specloop_policy.watch import Watch
+
+LOG = logging.getLogger("specloop.status")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,8 @@ class Remembered:
     """The override that was in force then, in words: it says nothing new."""
     rolled_back_at: float | None = None
     """Time of the last wish to roll back that was carried out, seconds since the epoch."""
+    interrupted: tuple[str, float] | None = None
+    """The level of the last roll-out that was asked for and that an alert or a change of the target ended, and when."""
     live: LiveHold | None = None
     """What running pods are held at over what the template says; None: at the template's."""
     shed_failed: str = ""
@@ -69,6 +80,7 @@ def recall(memory: Memory | None) -> Remembered:
         memory.reverted or "",
         memory.reverted_wish or "",
         maybe_seconds(memory.rolled_back_at),
+        None if memory.interrupted is None else (memory.interrupted.level, memory.interrupted.at.timestamp()),
         None if memory.live is None else _held(memory.live),
         memory.shed_failed or "",
         tuple(one for one in memory.configurations if _is_object(one)),
@@ -77,11 +89,12 @@ def recall(memory: Memory | None) -> Remembered:
 
 def store(remembered: Remembered) -> Memory:
     """The same as it is stored."""
-    rollout, watch, live = remembered.rollout, remembered.watch, remembered.live
+    rollout, watch, live, cut = remembered.rollout, remembered.watch, remembered.live, remembered.interrupted
     return to_memory(remembered.state).model_copy(
         update={
             "rollout": None if rollout is None else to_rollout_memory(rollout, remembered.canary_pods),
             "watch": None if watch is None else to_watch_memory(watch),
+            "interrupted": None if cut is None else InterruptedMemory(level=cut[0], at=as_time(cut[1])),
             "live": None if live is None else _hold_memory(live),
             "shed_failed": remembered.shed_failed or None,
             "configurations": remembered.configurations,
@@ -109,3 +122,37 @@ def _held(memory: LiveMemory) -> LiveHold:
 def _hold_memory(live: LiveHold) -> LiveMemory:
     ranges = tuple(RangeMemory(first=first, last=last, tokens=tokens) for first, last, tokens in live.table)
     return LiveMemory(table=ranges, setting=live.setting)
+
+
+def read_status(body: Mapping[str, Any]) -> SpecPolicyStatus:
+    """The status of a policy; parts that cannot be read, a newer operator's for instance, are begun anew."""
+    known = copy.deepcopy(body.get("status") or {})
+    while True:
+        try:
+            return SpecPolicyStatus.model_validate(known)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = _part(first["loc"])
+            LOG.warning("status.%s cannot be read and is begun anew: %s", ".".join(map(str, place)), first["msg"])
+            if not _taken_out(known, place):
+                return SpecPolicyStatus()
+
+
+def _part(place: Sequence[int | str]) -> Sequence[int | str]:
+    """The part of a status that means nothing without what is wrong: an item of a list, a field, a memory's field."""
+    first = next((index for index, name in enumerate(place) if isinstance(name, int)), None)
+    return place[: first + 1] if first is not None else place[: 2 if place[:1] == ("memory",) else 1]
+
+
+def _taken_out(known: Any, place: Sequence[int | str]) -> bool:
+    """Take a part out of a status; whether it was there."""
+    if not place:
+        return False
+    *way, last = place
+    try:
+        for name in way:
+            known = known[name]
+        del known[last]
+    except (KeyError, IndexError, TypeError):
+        return False
+    return True

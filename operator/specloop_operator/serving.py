@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -15,19 +15,17 @@ from typing import Self
 
 import uvicorn
 from starlette.applications import Starlette
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from specloop_operator.connections import ANSWER_SECONDS, CONNECTIONS, IDLE_SECONDS, Connection, Connections
 
 SHUTDOWN_SECONDS = 2
 """Given to a request under way when the operator ends: pages are small, and the pod's grace period is for roll-outs."""
 
+ALL, ALL_OF_IPV4 = "::", "0.0.0.0"
+"""Addresses that stand for all of a machine's."""
+
 RENEWAL_SECONDS = 60.0
 """Between two looks at the certificate's files: as long as a kubelet may take to bring a changed Secret."""
-
-IDLE_SECONDS = 5
-"""For a request's head, and between two requests; uvicorn's own for the latter.  A head is one packet or two."""
-
-CONNECTIONS = 256
-"""At a time; what is beyond gets 503.  A kubelet, some Prometheus servers and Alertmanagers have a few each."""
 
 
 class ListenError(OSError):
@@ -72,8 +70,11 @@ class Server:
         *,
         renewal_seconds: float = RENEWAL_SECONDS,
         idle_seconds: int = IDLE_SECONDS,
+        answer_seconds: float = ANSWER_SECONDS,
+        connections: int = CONNECTIONS,
+        dual_stack: Callable[[], bool] = socket.has_dualstack_ipv6,
     ) -> None:
-        """`what` names the pages in errors."""
+        """`what` names the pages in errors; `dual_stack`: whether one socket can take both IPv4 and IPv6."""
         self._what = what
         self._address = (address, port)
         self._tls = tls
@@ -83,18 +84,17 @@ class Server:
         self._config = uvicorn.Config(
             application,
             loop="asyncio",
-            http=_Protocol,
+            http=Connection,
             ws="none",
             lifespan="off",
             interface="asgi3",
             access_log=False,
             log_config=None,
             server_header=False,
-            limit_concurrency=CONNECTIONS,
             timeout_keep_alive=idle_seconds,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         )
-        self._server = _Server(self._config)
+        self._answer_seconds, self._connections, self._dual_stack = answer_seconds, connections, dual_stack
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
@@ -105,9 +105,10 @@ class Server:
             context.sni_callback = self._show_latest
             self._config.ssl_context_factory = lambda *_: context
             self._tasks.append(asyncio.create_task(self._renewing(self._tls, seen), name="certificates"))
-        listening = _listen(self._what, *self._address)
+        listening = _listen(self._what, *self._address, self._dual_stack)
         self.port = listening.getsockname()[1]
-        self._tasks.insert(0, asyncio.create_task(self._server.serve([listening]), name=f"server of {self._what}"))
+        self._server = _Server(self._config, listening, self._connections, self._answer_seconds)
+        self._tasks.insert(0, asyncio.create_task(self._server.serve(), name=f"server of {self._what}"))
         return self
 
     async def __aexit__(
@@ -142,56 +143,41 @@ class Server:
         connection.context = self._latest
 
 
-def _listen(what: str, address: str, port: int) -> socket.socket:
-    """Open the port; raises ListenError."""
+def _listen(what: str, address: str, port: int, dual_stack: Callable[[], bool]) -> socket.socket:
+    """Open the port; raises ListenError.  `::` is every address there is, of IPv4 alone where there is no IPv6."""
+    if address == ALL and not dual_stack():
+        address = ALL_OF_IPV4
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    both = address == "::" and socket.has_dualstack_ipv6()
     try:
-        return socket.create_server((address, port), family=family, dualstack_ipv6=both)
+        return socket.create_server((address, port), family=family, backlog=CONNECTIONS, dualstack_ipv6=address == ALL)
     except OSError as error:
         raise ListenError(f"cannot listen on {address} port {port} for {what}: {error}") from error
 
 
-class _Protocol(H11Protocol):
-    """uvicorn's, with a limit for a request's head too, and for a body after its answer: it has none for either.
-
-    Whoever sends a byte now and then would hold one of the connections for ever, without showing any token.
-    """
-
-    _deadline: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first head."""
-        super().connection_made(transport)
-        self._watch()
-
-    def data_received(self, data: bytes) -> None:
-        """Wait no more once the head is whole."""
-        super().data_received(data)
-        self._watch()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing."""
-        super().connection_lost(exc)
-        self._forget()
-
-    def _watch(self) -> None:
-        cycle: RequestResponseCycle | None = self.cycle
-        if cycle is not None and not cycle.response_complete:
-            self._forget()
-        elif self._deadline is None and not self.transport.is_closing():
-            self._deadline = self.loop.call_later(self.timeout_keep_alive, self.transport.close)
-
-    def _forget(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
-
 class _Server(uvicorn.Server):
-    """uvicorn without its own handling of signals: they are the operator's."""
+    """uvicorn with connections of ours, and without its own handling of signals: they are the operator's."""
+
+    def __init__(self, config: uvicorn.Config, listening: socket.socket, most: int, answer_seconds: float) -> None:
+        super().__init__(config)
+        self._listening, self._most, self._answer_seconds = listening, most, answer_seconds
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take connections; asyncio's own server, which is not made, would count none."""
+        self.servers = []
+        self._connections = Connections(
+            self._listening, self._connection, self.config.ssl, self._most, self.config.timeout_keep_alive
+        )
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no more, and let requests under way finish."""
+        await self._connections.close()
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leave signals alone."""
         yield
+
+    def _connection(self) -> Connection:
+        return Connection(self.config, self.server_state, self._answer_seconds)

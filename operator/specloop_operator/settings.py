@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError, field_validator
 from pydantic.alias_generators import to_camel
 
 from specloop_operator.door_settings import LeaseSettings, TlsSettings, WebhookSettings
+from specloop_operator.serving import ALL
 from specloop_operator.source_settings import (
     BasicAuthSettings,
     Part,
@@ -84,9 +85,10 @@ class OperatorSettings(Part):
         default="info", description="Least important lines that are logged; `info`, a line a decision."
     )
     health_address: Word = Field(
-        default="0.0.0.0",
+        default=ALL,
         description="Address that `/healthz`, `/readyz`, `/metrics` and the webhook are served on; all, for kubelet, "
-        "Prometheus and Alertmanager come from elsewhere.",
+        "Prometheus and Alertmanager come from elsewhere: `::` is those of IPv4 and IPv6, or of IPv4 alone where the "
+        "node has no IPv6.",
     )
     health_port: Port = Field(default=8080, description="Port that they are served on; 8080, as the chart has it.")
     tls: TlsSettings | None = Field(

@@ -126,6 +126,7 @@ def _rows(sight: Sight, turn: Turn, metrics: MetricsReport, before: SpecPolicySt
     found = [
         metrics.condition,
         (ConditionReason.RESOLVED, _resolved(sight)),
+        *([] if turn.blocked is None else [turn.blocked]),
         (ConditionReason.ONLY_POLICY, "no older policy has this target"),
         _suspended(sight),
         _ready(sight, turn, metrics),

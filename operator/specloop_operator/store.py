@@ -24,14 +24,15 @@ POLICIES, PODS = "specpolicies", "pods"
 @dataclass(slots=True)
 class _Kept:
     body: Body
-    seen: float
+    seen: int
+    """Which look at any object it was last seen with: counted, for a clock may be set."""
 
 
 @dataclass(slots=True)
 class _List:
     """A list under way, of one resource in one namespace."""
 
-    began: float
+    began: int
     last: float
 
 
@@ -46,21 +47,23 @@ class Store:
     _found_by: dict[Hashable, set[Name]] = field(default_factory=lambda: defaultdict(set))
     """Policies by their target and pods by each of their labels, so that no tick goes through all of them."""
     _lists: dict[tuple[str, str], _List] = field(default_factory=dict)
+    _looks: int = 0
 
     def put(self, resource: str, body: Body, now: float, *, listed: bool = False) -> bool:
         """Keep an object as it is now; False where it is older than what is kept already."""
+        self._looks += 1
         metadata = body["metadata"]
         namespace, name = str(metadata["namespace"]), str(metadata["name"])
         if listed:
             scope = namespace if self.per_namespace else ""
-            self._lists.setdefault((resource, scope), _List(now, now)).last = now
+            self._lists.setdefault((resource, scope), _List(self._looks, now)).last = now
         kept = self._objects[resource].get((namespace, name))
         if kept is not None:
-            kept.seen = now
+            kept.seen = self._looks
             if _is_older(body, kept.body):
                 return False
             self._remove(resource, (namespace, name))
-        self._objects[resource][namespace, name] = _Kept(body, now)
+        self._objects[resource][namespace, name] = _Kept(body, self._looks)
         for key in _keys(resource, body):
             self._found_by[key].add((namespace, name))
         return True

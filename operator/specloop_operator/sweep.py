@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from specloop_operator.cluster import ApiError
-from specloop_operator.governor import World, apply, read_status
+from specloop_operator.governor import World, apply
+from specloop_operator.remembered import read_status
 from specloop_operator.store import target_of
 from specloop_operator.workload import Target
 

@@ -1,7 +1,7 @@
 """What is said of a tick: a log line, events, and the operator's own metrics, in the same words as the status."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from specloop_policy.alerts import TRUNCATED, AlertNews
 from specloop_policy.canary import Ending, Kind, Phase
 from specloop_policy.model import GROUP, KIND, VERSION
 from specloop_policy.observation import Window
-from specloop_policy.status import Condition, ConditionStatus, SpecPolicyStatus
+from specloop_policy.status import MAX_ALERTS, Condition, ConditionStatus, SpecPolicyStatus
 from specloop_policy.times import rfc3339
 
 LOG = logging.getLogger("specloop.rollouts")
@@ -65,6 +65,9 @@ ALERT_WORDS = {
     AlertNews.RESOLVED: "is resolved",
     AlertNews.EXPIRED: "counts no more: nothing was heard of it for its expireSeconds",
 }
+
+LISTED = 3
+"""Alerts that a note names, of a message that has many."""
 
 ON_CHANGE_ALONE = frozenset({str(ConditionReason.HEARD), str(ConditionReason.ACTIVE)})
 """Those that are news only where the condition was the opposite before."""
@@ -148,20 +151,38 @@ class Telling:
         self._windows[key] = max((window.end for window in new), default=last)
         self.metrics.windows(*key, (window.outcome for window in new))
 
-    def alert(self, what: AlertNews) -> None:
-        """Count what a message said of an alert."""
-        self.metrics.alert(what)
+    def alert(self, what: AlertNews, count: int = 1) -> None:
+        """Count what a message said of an alert, or of several."""
+        self.metrics.alert(what, count)
 
     async def heard(self, body: Body, name: str, what: AlertNews, now: float) -> None:
         """Say what is new of an alert to a policy; what is said again is no news."""
-        namespace, policy = name_of(body)
         reason = ALERTS.get(what)
         if reason is not None:
-            words = f"alert {name} {ALERT_WORDS[what]}"
-            LOG.info("%s/%s: %s", namespace, policy, words, extra={"namespace": namespace, "policy": policy})
-            # Another operator may have said what came in between.
-            self.announcer.settled(_policy(body), reason.action)
-            await self._announce([(reason, words)], [_policy(body)], now)
+            await self._of_alerts(body, reason, f"alert {name} {ALERT_WORDS[what]}", now)
+
+    async def no_room(self, body: Body, evicted: Sequence[str], crowded: Sequence[str], now: float) -> bool:
+        """Say which alerts fire and stand in no status any more, or yet; False where that is to be said again.
+
+        Those of a message together, for an object gets few events a minute.
+        """
+        limit = f"the status holds {MAX_ALERTS}, and others come first"
+        words = [f"{_listed(evicted)} had to make room: {limit}"] if evicted else []
+        words += [f"no room for {_listed(crowded)}: {limit}"] if crowded else []
+        return all([await self._of_alerts(body, Reason.ALERT_CROWDED, one, now) for one in words])
+
+    async def left_out(self, body: Body, now: float, *, again: bool) -> None:
+        """Say that a message left alerts out; `again`: another one did just before."""
+        if not again:
+            words = "a message leaves alerts out: the policy looks at once, and does not know which they are"
+            await self._of_alerts(body, Reason.ALERTS_LEFT_OUT, words, now)
+
+    async def _of_alerts(self, body: Body, reason: Reason, words: str, now: float) -> bool:
+        namespace, policy = name_of(body)
+        LOG.info("%s/%s: %s", namespace, policy, words, extra={"namespace": namespace, "policy": policy})
+        # Another operator may have said what came in between.
+        self.announcer.settled(_policy(body), reason.action)
+        return await self.announcer.announce(reason, words, now, [_policy(body)])
 
     async def expired(self, body: Body, before: SpecPolicyStatus, after: SpecPolicyStatus, now: float) -> None:
         """Say which alerts count no more though nobody said that they are over."""
@@ -200,6 +221,12 @@ def reference(target: Target) -> ObjectRef:
 
 def _policy(body: Body) -> ObjectRef:
     return ObjectRef(f"{GROUP}/{VERSION}", KIND, *name_of(body), str(body["metadata"]["uid"]))
+
+
+def _listed(alerts: Sequence[str]) -> str:
+    """The first few by name."""
+    more = f" and {len(alerts) - LISTED} more" if len(alerts) > LISTED else ""
+    return f"alert {', '.join(alerts[:LISTED])}{more}"
 
 
 def _condition_news(now: Condition, before: Condition | None) -> News | None:

@@ -18,7 +18,7 @@ from specloop_policy.annotations import Rollback
 from specloop_policy.canary import Ending, Kind, Phase, Plan, Rollout, Step, begin, plan
 from specloop_policy.decision import ActionName, Decision, FailedChange, Inputs, Override, PolicyState
 from specloop_policy.gate import GateVerdict, Result
-from specloop_policy.guardrails import left_in_vain, with_loss, without_trial
+from specloop_policy.guardrails import ANY, DAY_SECONDS, left_in_vain, with_loss, without_trial
 from specloop_policy.ladder import Level
 from specloop_policy.model import ActuatorType
 from specloop_policy.observation import Observation, Service, Window, Workload
@@ -44,6 +44,8 @@ class Measured:
     """What the pods of a watched level did since it was promoted."""
     slot_free: bool = True
     """Whether one more roll-out may begin in the cluster."""
+    attempt: str | None = None
+    """What came of the last write in the roll-out's phase: why it was refused, "" where it was not; None before one."""
 
 
 class ProbeNews(StrEnum):
@@ -98,7 +100,8 @@ def new_generation(remembered: Remembered) -> Remembered:
     state = replace(remembered.state, quarantine=())
     if state.owed is not None:
         state = without_trial(state, state.owed)
-    return replace(remembered, reverted="", reverted_wish="", shed_failed="", state=state)
+    # Its level may be called otherwise by now, which nobody shall take for somebody else's doing.
+    return replace(remembered, written_level=None, reverted="", reverted_wish="", shed_failed="", state=state)
 
 
 def _noticed(sight: Sight, remembered: Remembered, now: float) -> Remembered:
@@ -167,7 +170,8 @@ def _begin(sight: Sight, running: Level, to: Level, kind: Kind, now: float) -> R
     setting = sight.binding.setting if live else sight.binding.setting_at(to)
     at_once = live and not to.speculates
     key, rest = sight.keys[to.name], sight.rest
-    rollout = begin(to.name, running.name, kind, key, rest, now, setting, live=live, at_once=at_once)
+    before = "" if live else sight.binding.setting
+    rollout = begin(to.name, running.name, kind, key, rest, now, setting, before, live=live, at_once=at_once)
     return replace(rollout, canary=canary_of(sight)) if rollout.live and rollout.phase is Phase.STARTING else rollout
 
 
@@ -182,7 +186,8 @@ def _shed(sight: Sight, turn: Turn, measured: Measured, now: float) -> Turn:
     due = shed_due(sight, remembered, _inputs(sight, now), restart_seconds(sight), now)
     if due is None:
         return turn
-    rollout = begin(to.name, back_to.name, Kind.SHED, key, sight.rest, now, sight.binding.setting_at(to))
+    settings = sight.binding.setting_at(to), sight.binding.setting
+    rollout = begin(to.name, back_to.name, Kind.SHED, key, sight.rest, now, *settings)
     begun = _go_on(sight, replace(remembered, rollout=rollout, canary_pods=None), measured, now, "")
     return replace(
         begun,
@@ -210,7 +215,7 @@ def _harm(
     wish, running = _asks_back(sight, remembered), sight.level
     if wish is not None and running is not None:
         back = remembered.watch.back_to if remembered.watch is not None else remembered.previous_level
-        if back is not None and back != running.name:
+        if back is not None and back != running.name and back in sight.keys:
             return FailedChange(running.name, sight.keys.get(running.name, ""), _by_hand(wish), back), remembered
         remembered = replace(remembered, rolled_back_at=wish.at)  # there is nothing to go back to
     watch = remembered.watch
@@ -220,8 +225,16 @@ def _harm(
         return None, replace(remembered, watch=None)
     windows = [window for window in measured.windows if window.level == watch.level]
     limit = sight.spec.rollout.gate.max_error_rate_percent
-    why = judge_watch(watch, _restarts(sight, watch.level), windows, measured.served, limit)
-    return (None if why is None else FailedChange(watch.level, watch.key, why, watch.back_to)), remembered
+    why = judge_watch(watch, _restarts(sight), windows, measured.served, limit)
+    back = None if why is None else _way_back(sight, watch)
+    return (None if why is None or back is None else FailedChange(watch.level, watch.key, why, back)), remembered
+
+
+def _way_back(sight: Sight, watch: Watch) -> str | None:
+    """Where to go from a level that does harm: where it was before, else to the next lower one that can be written."""
+    level = sight.policy.ladder.find(watch.level)
+    lower = () if level is None else sight.policy.ladder.below(level)
+    return next((name for name in (watch.back_to, *(one.name for one in lower)) if name in sight.keys), None)
 
 
 def _blocked(
@@ -343,7 +356,8 @@ def _asks_back(sight: Sight, remembered: Remembered) -> Rollback | None:
     """A person's wish to be back before the last change, while it is not carried out."""
     wish = sight.wishes.rollback
     done = remembered.rolled_back_at
-    return wish if wish is not None and (done is None or wish.at > done) else None
+    # Not "later than": after a wish whose clock was ahead, all others would be passed over in silence.
+    return wish if wish is not None and wish.at != done else None
 
 
 def _by_hand(wish: Rollback) -> str:
@@ -387,19 +401,20 @@ def _go_on(sight: Sight, remembered: Remembered, measured: Measured, now: float,
     verdict = measured.verdict
     if rollout.kind is Kind.PROBE and verdict is not None and verdict.result is Result.PASS:
         verdict = None  # the rules have the first word
-    found = plan(rollout, view, sight.limits, now, called_off=called_off, gate=verdict)
+    found = plan(rollout, view, sight.limits, now, called_off=called_off, gate=verdict, attempt=measured.attempt)
     wish = _asks_back(sight, remembered)
-    if wish is not None and called_off and found.words == called_off:
-        found = replace(found, rollout=_failing(found.rollout))
+    if wish is not None and rollout.kind not in (Kind.RETREAT, Kind.SHED):
+        # The last change is this one, and it goes back or is over, whatever else it ends for.
         remembered = replace(remembered, rolled_back_at=wish.at)
+        if called_off and found.words == called_off:
+            found = replace(found, rollout=_failing(found.rollout))
     if rollout.soaking and found.rollout.phase is Phase.PROMOTING:
         found = replace(found, rollout=replace(found.rollout, failed_share=measured.failed_share))
     if rollout.live and found.step is Step.WRITE:
         found = replace(found, rollout=replace(found.rollout, written=True))  # what is remembered is what is asked for
     cut = found.rollout.phase is Phase.ROLLING_BACK and rollout.phase is not Phase.ROLLING_BACK
-    if cut and rollout.kind is Kind.FORCED and _cut_by_alert(sight, rollout, remembered.state, now):
-        state = with_loss(sight.policy, remembered.state, rollout.level, now)
-        remembered = replace(remembered, state=state)
+    if cut and rollout.kind is Kind.FORCED:
+        remembered = _cut(sight, remembered, found, now, called_off)
     if found.ended is not None:
         return _ended(sight, remembered, found, now)
     new = sum(pod.new for pod in view.pods)
@@ -408,6 +423,23 @@ def _go_on(sight: Sight, remembered: Remembered, measured: Measured, now: float,
     moved = found.rollout.phase if found.rollout.phase is not rollout.phase else None
     no_control = all(pod.new for pod in view.pods)
     return Turn(after, step=found.step, words=found.words, moved=moved, rollout=found.rollout, no_control=no_control)
+
+
+def _cut(sight: Sight, remembered: Remembered, found: Plan, now: float, called_off: str) -> Remembered:
+    """Where a roll-out that somebody had asked for is cut short by what may happen just because of it.
+
+    Once in a day that may be chance, and it is begun again at once; from the second time on after a growing gap.
+    """
+    rollout, state, known = found.rollout, remembered.state, remembered.interrupted
+    level = sight.policy.ladder.find(rollout.level)
+    changed = rollout.ending is Ending.CANCELLED and not called_off
+    unasked = level is not None and (changed or suspends(sight.alerts) is not None)
+    again = known is not None and known[0] == rollout.level and now - known[1] < DAY_SECONDS
+    if unasked and again and level is not None:
+        state = memory.outdone(sight.policy, state, level, ANY, found.words, now, rules_only=False)
+    elif _cut_by_alert(sight, rollout, state, now):
+        state = with_loss(sight.policy, state, rollout.level, now)
+    return replace(remembered, state=state, interrupted=(rollout.level, now) if unasked else known)
 
 
 def _cut_by_alert(sight: Sight, rollout: Rollout, state: PolicyState, now: float) -> bool:
@@ -423,8 +455,8 @@ def _cut_by_alert(sight: Sight, rollout: Rollout, state: PolicyState, now: float
 
 def _template_level(sight: Sight, rollout: Rollout) -> str | None:
     """The level that the template asks for: what was written stays that, whatever an edited policy calls it now."""
-    if sight.binding.setting == rollout.setting:
-        return rollout.level
+    if sight.binding.setting in (rollout.setting, rollout.back_setting):
+        return rollout.level if sight.binding.setting == rollout.setting else rollout.back_to
     level = sight.template_level if rollout.kind is Kind.SHED else sight.level
     return level.name if level is not None else None
 
@@ -523,9 +555,10 @@ def _watch(sight: Sight, rollout: Rollout, now: float) -> Watch | None:
     if rollout.kind is Kind.RETREAT or seconds == 0:
         return None
     until = now + seconds
-    restarts = _restarts(sight, rollout.level)
+    restarts = _restarts(sight)
     return Watch(rollout.level, rollout.back_to, rollout.key, now, until, rollout.failed_share, restarts)
 
 
-def _restarts(sight: Sight, level: str) -> int:
-    return sum(pod.restarts for pod in sight.pods if pod.level == level and not pod.leaving)
+def _restarts(sight: Sight) -> int:
+    """Of all pods that stay: one that was asked live is at another level until its next request."""
+    return sum(pod.restarts for pod in sight.pods if not pod.leaving)

@@ -6,13 +6,14 @@ Handlers of events alone: kopf writes nothing onto any object for them, neither 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from time import monotonic
 from typing import Any
 
 import kopf
 
 from specloop_operator.cluster import ApiError
-from specloop_operator.governor import World, give_up, read_status
-from specloop_operator.remembered import recall
+from specloop_operator.governor import World, give_up
+from specloop_operator.remembered import read_status, recall
 from specloop_operator.runner import Runner
 from specloop_operator.store import PODS, POLICIES, name_of, target_of
 from specloop_operator.sweep import put_right
@@ -126,7 +127,7 @@ class Watching:
 
     def _put(self, resource: str, event: Event) -> bool:
         listed = event["type"] is None
-        return self._world.store.put(resource, kept(resource, event["object"]), self._world.now(), listed=listed)
+        return self._world.store.put(resource, kept(resource, event["object"]), monotonic(), listed=listed)
 
     async def _deleted(self, body: Body) -> None:
         """A policy is gone: its target stays as it is, but for a roll-out that nobody will end."""
@@ -155,7 +156,7 @@ class Watching:
 
     async def sweep(self) -> None:
         """Now and then: drop what a new list has left out, and let go of what nobody rolls out."""
-        for resource, body in self._world.store.left_out(self._world.now()):
+        for resource, body in self._world.store.left_out(monotonic()):
             if resource == POLICIES:
                 await self._deleted(body)
         if self._runner.started:

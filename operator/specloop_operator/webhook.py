@@ -17,7 +17,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from specloop_control.credentials import CredentialError
-from specloop_operator.alert_book import AlertBook
+from specloop_operator.alert_book import AlertBook, NoRoom
 from specloop_operator.alertmanager import MessageError, read_message
 from specloop_operator.cluster import ApiError
 from specloop_operator.metrics import Metrics
@@ -42,13 +42,14 @@ class Bucket:
     """Lets through `rate` a second, and `burst` at once; `clock` counts seconds and never jumps."""
 
     def __init__(self, rate: float, burst: float, clock: Callable[[], float]) -> None:
-        self._rate, self._burst, self._clock = rate, burst, clock
+        self.rate = rate
+        self._burst, self._clock = burst, clock
         self._left, self._at = burst, clock()
 
     def take(self) -> bool:
         """Whether one more may pass."""
         now = self._clock()
-        self._left = min(self._burst, self._left + self._rate * (now - self._at))
+        self._left = min(self._burst, self._left + self.rate * (now - self._at))
         self._at = now
         if self._left < 1.0:
             return False
@@ -59,9 +60,9 @@ class Bucket:
 class Doorkeeper:
     """Who may come in: whoever shows one of the tokens in a file, one a line; read again at every request."""
 
-    def __init__(self, token_file: Path | None) -> None:
+    def __init__(self, token_file: Path | None, same: Callable[[bytes, bytes], bool] = hmac.compare_digest) -> None:
         """Without a file, all that reach the door: their certificates were checked before."""
-        self._file = token_file
+        self._file, self._same = token_file, same
 
     def admits(self, authorization: str) -> bool:
         """Whether the header carries a token; takes the same time whatever it carries.  Raises CredentialError."""
@@ -69,7 +70,7 @@ class Doorkeeper:
             return True
         kind, _, shown = authorization.partition(" ")
         given = _digest(shown.strip())
-        matches = [hmac.compare_digest(given, _digest(token)) for token in _tokens(self._file)]
+        matches = [self._same(given, _digest(token)) for token in _tokens(self._file)]
         return kind.lower() == "bearer" and any(matches)
 
 
@@ -81,11 +82,12 @@ def webhook(
     metrics: Metrics,
     *,
     body_seconds: float = BODY_SECONDS,
+    record_seconds: float = RECORD_SECONDS,
 ) -> Starlette:
     """The application."""
 
     async def alerts(request: Request) -> Response:
-        status, words = await _taken(request, book, door, bucket, readiness, body_seconds)
+        status, words = await _taken(request, book, door, bucket, readiness, body_seconds, record_seconds)
         metrics.answered(status)
         if status >= 400 and status != 401:
             LOG.warning("a message of alerts was answered with %d: %s", status, words)
@@ -96,7 +98,13 @@ def webhook(
 
 
 async def _taken(
-    request: Request, book: AlertBook, door: Doorkeeper, bucket: Bucket, readiness: Readiness, body_seconds: float
+    request: Request,
+    book: AlertBook,
+    door: Doorkeeper,
+    bucket: Bucket,
+    readiness: Readiness,
+    body_seconds: float,
+    record_seconds: float,
 ) -> tuple[int, str]:
     """What a request is answered with, and why."""
     try:
@@ -108,7 +116,7 @@ async def _taken(
     if readiness.missing:
         return 503, f"not ready: waiting for {', '.join(readiness.missing)}"
     if not bucket.take():
-        return 503, f"more than {RATE:g} messages a second"
+        return 503, f"more than {bucket.rate:g} messages a second"
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         return 415, "send the body as it is, not compressed"
     try:
@@ -125,10 +133,10 @@ async def _taken(
     except MessageError as error:
         return 400, f"this is no message of Alertmanager: {error}"
     try:
-        async with asyncio.timeout(RECORD_SECONDS):
+        async with asyncio.timeout(record_seconds):
             await book.record(message)
-    except (ApiError, TimeoutError) as error:
-        return 503, f"not recorded: {str(error) or f'it took more than {RECORD_SECONDS:g} s'}"
+    except (ApiError, NoRoom, TimeoutError) as error:
+        return 503, f"not recorded: {str(error) or f'it took more than {record_seconds:g} s'}"
     return 200, "recorded"
 
 

@@ -57,6 +57,7 @@ class Event(StrEnum):
     FIRST_POD = "first pod"
     HELD = "the rest is held"
     READY = "canary ready"
+    REFUSED = "cannot be written"
     BROKEN = "pods fail"
     OVERDUE = "overdue"
     PASSED = "gate passed"
@@ -93,7 +94,8 @@ class Ending(StrEnum):
     FAILED = "Failed"
     """Rolled back, and that configuration is not tried again before it or the image changes."""
     LOST = "Lost"
-    """It served slower, showed too little, or had no room: rolled back, and tried again after a gap."""
+    """It served slower, showed too little, had no room, or could not be written: rolled back, and tried again after a
+    gap."""
     CANCELLED = "Cancelled"
     """Rolled back without a verdict."""
     UNDONE = "Undone"
@@ -105,6 +107,7 @@ class Ending(StrEnum):
 
 PLAN: Mapping[tuple[Phase, Event], tuple[Phase | None, Step]] = {
     (Phase.STARTING, Event.UNWRITTEN): (Phase.STARTING, Step.WRITE),
+    (Phase.STARTING, Event.REFUSED): (Phase.ROLLING_BACK, Step.PUT_BACK),
     (Phase.STARTING, Event.FIRST_POD): (Phase.STARTING, Step.HOLD),
     (Phase.STARTING, Event.HELD): (Phase.CANARY, Step.WAIT),
     (Phase.CANARY, Event.READY): (Phase.SOAKING, Step.WAIT),
@@ -170,6 +173,8 @@ class Rollout:
     setting: str = ""
     """Hash of its configuration alone, by which it is known in the template whatever a policy calls it meanwhile; of
     the template's as it is and stays, where the roll-out is live."""
+    back_setting: str = ""
+    """The same hash of the configuration that was there before."""
     live: bool = False
     """Whether running pods are asked for the level, instead of being made anew."""
     canary: str = ""
@@ -232,13 +237,15 @@ def begin(
     rest: str,
     now: float,
     setting: str = "",
+    back_setting: str = "",
     *,
     live: bool = False,
     at_once: bool = False,
 ) -> Rollout:
     """A roll-out that is about to be written; a retreat goes to all pods at once, and so may a live brake."""
     phase = Phase.PROMOTING if at_once or kind is Kind.RETREAT else Phase.STARTING
-    return Rollout(level, back_to, kind, key, rest, now, phase, now, setting=setting, live=live)
+    started = Rollout(level, back_to, kind, key, rest, now, phase, now, live=live)
+    return replace(started, setting=setting, back_setting=back_setting)
 
 
 def plan(
@@ -249,13 +256,16 @@ def plan(
     *,
     called_off: str = "",
     gate: GateVerdict | None = None,
+    attempt: str | None = None,
 ) -> Plan:
     """The one step to take now; `view` None: the target is gone; `called_off` says why the roll-out must end.
 
-    `gate` is the latest verdict on a canary that soaks; without one it goes on soaking.
+    `gate` is the latest verdict on a canary that soaks; without one it goes on soaking.  `attempt` is what came of the
+    last write in this phase: why it was refused, "" where it was not; None before the first, so that whoever goes on
+    after an outage tries before it gives up.
     """
     rollout = replace(rollout, written=rollout.written or (view is not None and view.template == rollout.level))
-    found = _event(rollout, view, limits, now, called_off, gate)
+    found = _event(rollout, view, limits, now, called_off, gate, attempt)
     if found is None:
         so_far = f"; so far: {gate.reason}" if rollout.soaking and gate is not None else ""
         return Plan(rollout, Step.WAIT, waiting(rollout, view) + so_far)
@@ -276,7 +286,8 @@ def _verdict(event: Event) -> Ending:
     """What a roll-out that is rolled back because of this event will have been."""
     if event in (Event.CANCELLED, Event.CHANGED):
         return Ending.CANCELLED
-    return Ending.LOST if event in (Event.SLOWER, Event.UNSURE, Event.UNSCHEDULED) else Ending.FAILED
+    excused = (Event.SLOWER, Event.UNSURE, Event.UNSCHEDULED, Event.REFUSED)
+    return Ending.LOST if event in excused else Ending.FAILED
 
 
 def _ending(rollout: Rollout, event: Event) -> Ending:
@@ -293,13 +304,19 @@ Found = tuple[Event, str] | None
 
 
 def _event(
-    rollout: Rollout, view: View | None, limits: Limits, now: float, called_off: str, gate: GateVerdict | None
+    rollout: Rollout,
+    view: View | None,
+    limits: Limits,
+    now: float,
+    called_off: str,
+    gate: GateVerdict | None,
+    attempt: str | None,
 ) -> Found:
     """What is seen first of: gone, the way back, undone, changed, called off, failing, and the phase's own."""
     if view is None:
         return Event.GONE, "the target is gone"
     if rollout.phase is Phase.ROLLING_BACK:
-        return _on_the_way_back(rollout, view, limits, now)
+        return _on_the_way_back(rollout, view, limits, now, attempt)
     if rollout.written and view.template != rollout.level:
         shown = view.template or "a configuration that is none of the ladder's"
         return Event.UNDONE, f"somebody else set {shown} while {rollout.level} was rolled out: left as it is"
@@ -308,7 +325,12 @@ def _event(
     if rollout.kind is not Kind.RETREAT and called_off:
         return Event.CANCELLED, called_off
     # A verdict that comes with the deadline counts, and so does a pod that is ready by then.
-    found = _broken(rollout, view) or _forward(rollout, view, gate) or _overdue(rollout, view, limits, now, gate)
+    found = (
+        _broken(rollout, view)
+        or _refused(rollout, limits, now, attempt)
+        or _forward(rollout, view, gate, attempt)
+        or _overdue(rollout, view, limits, now, gate)
+    )
     if found is None and rollout.kind is Kind.RETREAT and rollout.written and _stuck(view, new=False):
         return Event.STUCK, f"a pod that is not ready keeps its StatefulSet from going to {rollout.level}"
     return found
@@ -319,6 +341,14 @@ def _broken(rollout: Rollout, view: View) -> Found:
     if broken is None or rollout.kind is Kind.RETREAT:
         return None
     return Event.BROKEN, f"pod {broken.name} fails: {broken.broken}"
+
+
+def _refused(rollout: Rollout, limits: Limits, now: float, attempt: str | None) -> Found:
+    """A retreat is tried on and on: it leaves harm."""
+    limit = limits.progress_deadline_seconds
+    if rollout.written or not attempt or rollout.phase is not Phase.STARTING or now - rollout.since < limit:
+        return None
+    return Event.REFUSED, f"{rollout.level} could not be written within {limit:.0f} s: {attempt}"
 
 
 def _overdue(rollout: Rollout, view: View, limits: Limits, now: float, gate: GateVerdict | None) -> Found:
@@ -357,11 +387,11 @@ def _clock(rollout: Rollout, view: View, limits: Limits) -> tuple[float, float]:
     return max((rollout.since, *progress)), limits.progress_deadline_seconds
 
 
-def _forward(rollout: Rollout, view: View, gate: GateVerdict | None) -> Found:
+def _forward(rollout: Rollout, view: View, gate: GateVerdict | None, attempt: str | None) -> Found:
     new = [pod for pod in view.pods if pod.new]
     match rollout.phase:
         case Phase.STARTING if not rollout.written:
-            return Event.UNWRITTEN, _writing(rollout)
+            return Event.UNWRITTEN, _writing(rollout, attempt)
         case Phase.STARTING if view.held:
             return Event.HELD, "the first pods are made, the rest is held"
         case Phase.STARTING if new:
@@ -371,7 +401,7 @@ def _forward(rollout: Rollout, view: View, gate: GateVerdict | None) -> Found:
         case Phase.SOAKING if gate is not None and gate.result is not Result.INCONCLUSIVE:
             return _judged(gate), gate.reason
         case Phase.PROMOTING if not rollout.written:
-            return Event.UNWRITTEN, _writing(rollout)
+            return Event.UNWRITTEN, _writing(rollout, attempt)
         case Phase.PROMOTING if view.held:
             return Event.HELD, "letting the rest follow"
         case Phase.PROMOTING if view.settled and _all_ready(view, new=True):
@@ -379,10 +409,11 @@ def _forward(rollout: Rollout, view: View, gate: GateVerdict | None) -> Found:
     return None
 
 
-def _writing(rollout: Rollout) -> str:
+def _writing(rollout: Rollout, attempt: str | None) -> str:
     if rollout.live:
         return f"asking {rollout.canary or 'all pods'} for {rollout.level}, live"
-    return f"writing {rollout.level} into the pod template"
+    refusal = f"; the last try failed: {attempt}" if attempt else ""
+    return f"writing {rollout.level} into the pod template{refusal}"
 
 
 def _judged(gate: GateVerdict) -> Event:
@@ -391,7 +422,12 @@ def _judged(gate: GateVerdict) -> Event:
     return Event.SLOWER if gate.on_speed_alone else Event.FAILED
 
 
-def _on_the_way_back(rollout: Rollout, view: View, limits: Limits, now: float) -> Found:
+def _on_the_way_back(rollout: Rollout, view: View, limits: Limits, now: float, attempt: str | None) -> Found:
+    since, limit = _clock(rollout, view, limits)
+    overdue = now - since >= limit
+    if view.template == rollout.level and overdue and attempt is not None:
+        what = attempt or f"somebody puts {rollout.level} back"
+        return Event.OVERDUE, f"{rollout.back_to} could not be written within {limit:.0f} s: {what}; {rollout.reason}"
     if view.template == rollout.level:
         return Event.UNWRITTEN, rollout.reason
     if view.template is not None and view.template != rollout.back_to:
@@ -400,8 +436,7 @@ def _on_the_way_back(rollout: Rollout, view: View, limits: Limits, now: float) -
         return Event.HELD, rollout.reason
     if view.settled and _all_ready(view, new=False):
         return Event.COMPLETE, rollout.reason
-    since, limit = _clock(rollout, view, limits)
-    if now - since >= limit:
+    if overdue:
         return Event.OVERDUE, f"not all pods are back at {rollout.back_to} within {limit:.0f} s: {rollout.reason}"
     if _stuck(view, new=True):
         return Event.STUCK, "a pod that is not ready keeps its StatefulSet from going back"

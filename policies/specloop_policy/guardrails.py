@@ -9,6 +9,9 @@ from specloop_policy.times import rfc3339
 
 DAY_SECONDS = 86400.0
 
+ANY = "*"
+"""A key that every configuration and image has: the level waits, whatever it is made of by then."""
+
 
 def cooldown_left(policy: Policy, state: PolicyState, at: float) -> float:
     """Seconds until rules may change the level again; 0 when they may."""
@@ -23,14 +26,22 @@ def changes_left(policy: Policy, state: PolicyState, at: float) -> int:
     return max(0, policy.guardrails.max_changes_per_day - made)
 
 
+def cools_down(policy: Policy, state: PolicyState, at: float) -> str | None:
+    """Why rules may not change the level so soon after the last change, in words; None when they may."""
+    if cooldown_left(policy, state, at) <= 0.0:
+        return None
+    since = at - state.changes[-1]
+    return (
+        f"the last change was {max(0.0, since):.0f} s before this window's end, "
+        f"and the cool-down is {policy.guardrails.cooldown_seconds} s"
+    )
+
+
 def blocked(policy: Policy, state: PolicyState, at: float) -> str | None:
     """Why rules may not change the level now, in words; None when they may."""
-    if cooldown_left(policy, state, at) > 0.0:
-        since = at - state.changes[-1]
-        return (
-            f"the last change was {max(0.0, since):.0f} s before this window's end, "
-            f"and the cool-down is {policy.guardrails.cooldown_seconds} s"
-        )
+    cooling = cools_down(policy, state, at)
+    if cooling is not None:
+        return cooling
     if changes_left(policy, state, at) == 0:
         return f"{policy.guardrails.max_changes_per_day} changes in 24 hours are the limit"
     return None
@@ -40,7 +51,7 @@ def quarantine_of(state: PolicyState, inputs: Inputs, level: Level) -> FailedCha
     """How a level failed to come up, when it did so with its present configuration and image."""
     keys = dict(inputs.keys)
     failures = (one for one in state.quarantine if one.level == level.name)
-    return next((one for one in failures if keys.get(one.level, one.key) == one.key), None)
+    return next((one for one in failures if one.key in (ANY, keys.get(one.level, one.key))), None)
 
 
 def not_again(failed: FailedChange) -> str:

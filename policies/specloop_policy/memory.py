@@ -52,9 +52,14 @@ def probe_lost(policy: Policy, state: PolicyState, level: Level, now: float) -> 
 
 
 def probe_won(policy: Policy, state: PolicyState, level: Level, now: float) -> PolicyState:
-    """The probed level becomes the level, which counts as a change even where the one replica runs it already."""
+    """The probed level becomes the level.
+
+    Probe and win are one change of the day, for which the limit was asked when the probe began; from the win on the
+    next change waits for its cool-down.
+    """
     started = state.probe.started_at if state.probe is not None else now
-    state = _settled(policy, with_change(policy, state, now), level.name)
+    others = tuple(change for change in state.changes if change != started)
+    state = _settled(policy, with_change(policy, replace(state, changes=others), now), level.name)
     return replace(state, level=level.name, changed_at=started, raised_at=now, holds_since=(), probe=None)
 
 

@@ -346,7 +346,7 @@ class Guardrails(Part):
         default=900, description="At most one change by rules in this time."
     )
     max_changes_per_day: Annotated[int, Field(ge=1, le=1000)] = Field(
-        default=12, description="At most this many changes by rules in 24 hours."
+        default=12, description="At most this many changes by rules in 24 hours; a probe and its win are one."
     )
     probe: ProbeSpec = Field(default_factory=ProbeSpec, description="Probes of levels that give no signal.")
 

@@ -26,6 +26,7 @@ class RolloutMemory(Report):
     setting: Hash | None = Field(
         default=None, description="Hash of its configuration alone; of the template's, where the roll-out is live."
     )
+    back_setting: Hash | None = Field(default=None, description="Hash of the configuration before.")
     live: bool | None = Field(default=None, description="Whether running pods are asked, instead of being made anew.")
     canary: PodName | None = Field(default=None, description="The pod that is asked first, where it is live.")
     rest: Hash = Field(description="Hash of the rest of the pod template, which must not change meanwhile.")
@@ -64,6 +65,13 @@ class LiveMemory(Report):
     setting: Hash = Field(description="Hash of the template's configuration: over another one it says nothing.")
 
 
+class InterruptedMemory(Report):
+    """A roll-out that somebody had asked for, and that something else ended."""
+
+    level: Name = Field(description="Its level.")
+    at: Time = Field(description="When it was ended.")
+
+
 class WatchMemory(Report):
     """A promoted level that is still watched."""
 
@@ -86,6 +94,7 @@ def to_rollout_memory(rollout: Rollout, canary_pods: int | None) -> RolloutMemor
         kind=rollout.kind,
         key=rollout.key,
         setting=rollout.setting,
+        back_setting=rollout.back_setting or None,
         live=rollout.live or None,
         canary=rollout.canary or None,
         rest=rollout.rest,
@@ -116,6 +125,7 @@ def to_rollout(memory: RolloutMemory) -> Rollout:
         memory.reason,
         (memory.failed_share_percent or 0) / 100.0,
         memory.setting or "",
+        memory.back_setting or "",
         bool(memory.live),
         memory.canary or "",
     )

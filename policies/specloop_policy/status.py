@@ -14,7 +14,7 @@ from specloop_policy.decision import ActionName, FailedChange, Forced, PolicySta
 from specloop_policy.ladder import Drafter, Ladder, Level, Method
 from specloop_policy.model import AlertActionType, Name
 from specloop_policy.report import Report, Text, Time, as_time, maybe_seconds, maybe_time
-from specloop_policy.rollout_status import Hash, LiveMemory, RolloutMemory, WatchMemory
+from specloop_policy.rollout_status import Hash, InterruptedMemory, LiveMemory, RolloutMemory, WatchMemory
 
 MAX_DECISIONS = 10
 """Decisions kept in the status, newest last."""
@@ -176,6 +176,10 @@ class Memory(Report):
     )
     rollout: RolloutMemory | None = Field(default=None, description="The roll-out under way.")
     watch: WatchMemory | None = Field(default=None, description="The promoted level that is still watched.")
+    interrupted: InterruptedMemory | None = Field(
+        default=None,
+        description="The last roll-out that was asked for and ended by an alert or a change of the target.",
+    )
     live: LiveMemory | None = Field(
         default=None, description="What running pods are held at live; absent: at what the pod template says."
     )

@@ -15,6 +15,7 @@ from specloop_policy.faults import find_faults
 from specloop_policy.guardrails import (
     DAY_SECONDS,
     blocked,
+    cools_down,
     find_trial,
     gap_left,
     left_in_vain,
@@ -175,8 +176,11 @@ class _Tick:
 
     def _failed(self) -> Answer | None:
         failed = self.inputs.failed
-        if failed is None or (failed.level, failed.key) in {(one.level, one.key) for one in self.state.quarantine}:
+        if failed is None:
             return None
+        known = {(one.level, one.key) for one in self.state.quarantine}
+        if failed.back_to is None and (failed.level, failed.key) in known:
+            return None  # it is left already, and why is remembered
         back = failed.back_to or self.observation.workload.level
         reason = (
             f"{failed.level} failed ({failed.reason}): back {'to' if failed.back_to else 'at'} {back}; "
@@ -338,9 +342,9 @@ class _Tick:
         return self._won(base, level, verdict)
 
     def _won(self, base: Level, level: Level, verdict: ProbeVerdict) -> Answer:
-        limit = blocked(self.policy, self.state, verdict.at)
-        if limit is not None:
-            return self._hold(f"the probe of {level.name} is won, but {limit}", PROBE_RULE), self.state
+        cooling = cools_down(self.policy, self.state, verdict.at)
+        if cooling is not None:
+            return self._hold(f"the probe of {level.name} is won, but {cooling}", PROBE_RULE), self.state
         reason = f"the probe of {level.name} is won: {verdict.reason}: from {base.name} to {level.name}"
         decision = Decision(ActionName.STEP_UP, level.name, reason, PROBE_RULE, gain_percent=verdict.gain_percent)
         return decision, memory.probe_won(self.policy, self.state, level, self.now)

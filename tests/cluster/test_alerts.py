@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.cluster.alerting import alert_by, shown
+from tests.support.cluster.alerting import alert_by, annotations_with_figures, panels_with_figures, shown
 from tests.support.cluster.alertmanager import Alertmanager, alerting
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.command_line import run_specloop
@@ -19,6 +20,7 @@ from tests.support.cluster.llama import LABELS, LLAMA, RECORDS, STORIES, lives
 from tests.support.cluster.policies import SOON, Followed, follow
 from tests.support.cluster.release import CHART, ROOT_ONLY, Release
 from tests.support.cluster.scraping import monitored
+from tests.unit.monitoring.shipped import panels
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -27,6 +29,43 @@ HOT_STORIES = replace(STORIES, name="hot stories", temperature=0.3)
 """Of drafts, few enough are accepted at k3 too that the alert does not end by itself."""
 LIBRARY = Path(__file__).parents[2] / "policies" / "library"
 TOKEN = "a token for alerts"
+
+FILLED_BY = {
+    "pods that draft": {
+        "Acceptance",
+        "Acceptance by position",
+        "Acceptance by pod",
+        "Acceptance length",
+        "Gain against disabled, at most",
+        "K by pod",
+    },
+    "requests that are answered": {
+        "Answers by how they end",
+        "KV cache in use",
+        "Requests running",
+        "Requests waiting",
+        "Time per output token",
+        "Time to first token",
+        "Tokens generated",
+    },
+    "the plugin, which `specloop inject` put in": {"Requests above temperature $temperature", "Temperatures"},
+    "a policy that lowers K for the alert and raises it again": {
+        "Conditions of policies",
+        "Decisions",
+        "Level that runs",
+        "Roll-outs that ended",
+        "Roll-outs under way",
+    },
+    "two operators, one of which leads, looks at pods, and hears of the alert": {
+        "Alerts and API",
+        "Duration of a tick",
+        "Leaders",
+        "Metric sources",
+        "Operators up",
+        "Ticks",
+    },
+}
+"""What in the story makes a panel show something: none is empty."""
 
 
 def firing(alertmanager: Alertmanager, namespace: str) -> dict[str, Any]:
@@ -54,6 +93,10 @@ def until_tokens(cluster: Cluster, chat: Followed, tokens: int) -> None:
     chat.until(lambda: set(tokens_in_force(cluster).values()) == {tokens}, f"K = {tokens} in all pods")
 
 
+def test_it_is_known_of_every_panel_what_fills_it() -> None:
+    assert {one["title"] for one in panels()} == set().union(*FILLED_BY.values())
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0 and not os.environ.get("SPECLOOP_REQUIRE_ENGINES"), reason=ROOT_ONLY)
 def test_an_installation_and_a_policy_of_the_library_lower_k_for_an_alert_and_raise_it_again(
@@ -77,6 +120,7 @@ def test_an_installation_and_a_policy_of_the_library_lower_k_for_an_alert_and_ra
         )
         return first, second
 
+    began = time.time()
     with (
         alerting(
             cluster.folder / "alertmanager",
@@ -123,4 +167,9 @@ def test_an_installation_and_a_policy_of_the_library_lower_k_for_an_alert_and_ra
         assert counted("resolved") == (0.0, 1.0)
         assert lives(cluster) == pods
         assert release.until_one_leads() == (leader, standby)
+
+        seconds = time.time() - began
+        assert panels_with_figures(monitor, seconds) == set().union(*FILLED_BY.values())
+        assert annotations_with_figures(monitor, seconds) == {"Decisions", "Levels"}
+        assert set(shown(monitor, "Operators up", "version").values()) == {2.0}
     assert release.complaints() == []

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tests.support.cluster.workloads import ANNOTATION, bound, container, drafts
 
 LIBRARY = Path(__file__).parents[2] / "policies" / "library"
 MONITORING = Path(__file__).parents[1] / "support" / "cluster" / "monitoring-crds.yaml"
+MANIFESTS = Path(__file__).parents[2] / "scripts" / "manifests"
 NEW_COLUMN = "Age"
 """The last column of the definition, which the older chart of the test lacks."""
 
@@ -129,6 +131,37 @@ def rendered_with(cluster: Cluster, values: Values) -> str:
     file = cluster.folder / "values.json"
     file.write_text(json.dumps(values))
     return cluster.helm("template", HERE, str(CHART), f"--values={file}")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_plain_manifests_come_and_go_and_take_nothing_else_with_them(empty: Cluster) -> None:
+    """As docs/install.md has it, into a namespace with things of others, such as a fleet; policies stay."""
+    cluster = empty
+    cluster.kubectl("create", "secret", "generic", "of-others", "--from-literal=token=theirs")
+    everything = manifests(cluster)
+    applied = cluster.kubectl("apply", "--server-side", "-f", "-", stdin=everything).splitlines()
+    assert len(applied) == len([one for one in yaml.safe_load_all(everything) if one])
+    cluster.kubectl("wait", "--for=condition=Established", f"crd/{DEFINITION}")
+    policy = (LIBRARY / "recommend-only.yaml").read_text(encoding="utf-8")
+    cluster.kubectl("apply", "-f", "-", stdin=policy)
+
+    cluster.kubectl("delete", "-f", "-", stdin=manifests(cluster, "--set=crds.install=false"))
+    cluster.kubectl("get", "specpolicy/recommend-only", "secret/of-others", f"namespace/{cluster.namespace}")
+    kinds = ("deployments", "services", "configmaps", "serviceaccounts", "networkpolicies", "roles", "rolebindings")
+    left = cluster.kubectl("get", ",".join((*kinds, "clusterroles", "clusterrolebindings")), "--output=name").split()
+    assert [name for name in left if HERE in name.partition("/")[2]] == []
+
+
+def manifests(cluster: Cluster, *options: str) -> str:
+    """What scripts/manifests prints for the namespace of a test, with operators that are not started."""
+    values = cluster.folder / "values.yaml"
+    values.write_text(
+        yaml.safe_dump({"namespaces": [cluster.namespace], "replicas": 0, "networkPolicies": {"enabled": True}})
+    )
+    path = f"{cluster.control_plane.binaries['helm'].parent}:{os.environ['PATH']}"
+    command = [str(MANIFESTS), cluster.namespace, f"--values={values}", *options]
+    return subprocess.check_output(command, text=True, env={**os.environ, "PATH": path})
 
 
 def test_a_token_that_somebody_else_has_made_is_left_alone(cluster: Cluster) -> None:

@@ -1,6 +1,7 @@
 """Two operators of one namespace: one acts, and the other takes over, whatever becomes of the first."""
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -9,7 +10,8 @@ from itertools import groupby
 import httpx
 import pytest
 
-from specloop_operator.leadership import LEASE_SECONDS
+from specloop_operator.cluster import TIMEOUT_SECONDS
+from specloop_operator.leadership import LEASE_SECONDS, RENEW_SECONDS
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.environment import Object
 from tests.support.cluster.llama import LABELS, LLAMA, ONE_MORE, STORIES, serving
@@ -23,6 +25,9 @@ TAKE_OVER_SECONDS = 15.0
 """What is demanded of a take-over; docs/operator.md says 12 s, and a machine of tests has other things to do."""
 FEW_STORIES = replace(STORIES, clients=3)
 """One for each pod."""
+STOP_SECONDS = (RENEW_SECONDS + TIMEOUT_SECONDS) / 2
+"""Longer than a leader leads after its last renewal, which began before the stop, and shorter than a request may take;
+2 s are left on either side."""
 BOTH_AT_ONCE: Object = {"maxConcurrentRollouts": 2}
 
 
@@ -174,7 +179,8 @@ def test_a_leader_that_was_stopped_between_read_and_write_writes_to_no_workload_
 
     Of policy `one` it has written that a roll-out begins, and is stopped before it reads the answer; it goes on once
     the other leads, and cannot ask who does.  Its next step is to write to the workload, but its leadership is over by
-    its own clock, which counted the stop: nothing is sent.  (After the 10 s of a request the tick is over as well.)
+    its own clock, which counted the stop: nothing is sent.  (After the 10 s of a request the tick is over as well; the
+    next test leaves no other reason than the clock.)
 
     Of policy `two` the write to the workload had been sent before the stop, and arrives after the other's: no clock
     helps there.  It says which version of the workload it is about, and the API server answers 409.
@@ -210,6 +216,27 @@ def test_a_leader_that_was_stopped_between_read_and_write_writes_to_no_workload_
             refused = ("deployments", "two", httpx.codes.CONFLICT)
             cluster.until(lambda: refused in writes(cluster, a), "an audit log that has it")
             assert writes(cluster, a, after=taken) == [refused]
+
+
+def test_a_leader_that_was_stopped_for_longer_than_it_leads_is_held_back_by_its_own_clock_alone(
+    cluster: Cluster,
+) -> None:
+    """For shorter than a request may take, so that its answer is read; and no other operator is there to follow it."""
+    cluster.apply(workload("one", 1, [bound(container())], annotations={ANNOTATION: drafts(5)}, strategy=ONE_MORE))
+    cluster.until_rolled_out("one")
+    with cluster.proxy() as proxy, Operator(cluster, url=proxy.url, replica="a") as a:
+        cluster.until(lambda: leaders(a) == [a], "a leader")
+        stop = Stop(a, "one")
+        proxy.hold(stop)
+        proxy.hold(lambda _, path, __: stop.done and path.endswith(f"/leases/{LEASE}"))  # its tick is the first to know
+        follow(cluster, asked_for("k3", "one", "one"))
+        cluster.until(lambda: stop.done, "a leader that is stopped")
+        time.sleep(STOP_SECONDS)
+        a.thaw()
+        assert a.until_ended() == 1
+        words = f"applying to Deployment {cluster.namespace}/one: not sent, for another operator leads now"
+        assert words in a.log_file.read_text()
+        assert not [one for one in writes(cluster, a) if one[0] == "deployments"]
 
 
 def written_by(cluster: Cluster, operator: Operator, *workloads: str) -> Callable[[], bool]:

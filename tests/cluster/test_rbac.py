@@ -16,7 +16,7 @@ from tests.support.cluster.daemons import free_port
 from tests.support.cluster.environment import Object
 from tests.support.cluster.live import SECRET, TOKEN_REF, live_drafts
 from tests.support.cluster.llama import LLAMA, ONE_MORE
-from tests.support.cluster.operator import CHART, Operator
+from tests.support.cluster.operator import CHART, ROLES, Operator, rights
 from tests.support.cluster.policies import Followed, asked_for, follow, until_ticks
 from tests.support.cluster.proxy import Proxy
 from tests.support.cluster.workloads import ANNOTATION, bound, container, drafts, workload
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 SHORT: Object = {"progressDeadlineSeconds": 20, "soakSeconds": 1}
 NEVER_UP = json.dumps({"k3": {"crashAfterSeconds": 0, "crashMessage": "no speculator for this model"}})
 """What a server does that is started at k3."""
-LISTENING = {"kind": "StatefulSet", "alerts": [{"match": {"alertname": LOW}, "action": {"type": "EvaluateNow"}}]}
+ALERTS = [{"match": {"alertname": LOW}, "action": {"type": "EvaluateNow"}}]
 
 REFUSED = {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}
 
@@ -72,27 +72,48 @@ def post(door: int, token: str, message: bytes) -> int:
 def test_every_right_is_used_and_none_is_missing(cluster: Cluster) -> None:
     """A Deployment whose pods are asked live and then restarted, a StatefulSet whose canary blocks its way back, an
     alert that fires and ends, and a Lease."""
+    all_is_used(cluster, {"namespaces": [cluster.namespace]})
+
+
+def test_every_right_of_one_kind_of_target_is_used_and_none_is_missing(cluster: Cluster) -> None:
+    """The same without a StatefulSet."""
+    all_is_used(cluster, {"namespaces": [cluster.namespace], "targetKinds": ["Deployment"]})
+
+
+def test_every_right_in_the_whole_cluster_is_used_and_none_is_missing(empty: Cluster) -> None:
+    """The same by one ClusterRole, in a cluster of its own."""
+    empty.control_plane.install_crds()
+    all_is_used(empty, {"namespaces": []})
+
+
+def all_is_used(cluster: Cluster, scope: Object) -> None:
+    """Have an operator do all that there is to do, with the roles for these settings."""
+    kinds = scope.get("targetKinds", ("Deployment", "StatefulSet"))
     cluster.apply(SECRET)
     cluster.apply(broken("Deployment", LLAMA, live_drafts(5), 1))
-    cluster.apply(broken("StatefulSet", "ordered", drafts(5), 2))
     cluster.until_rolled_out(LLAMA)
-    cluster.until_rolled_out("ordered", "StatefulSet")
+    if "StatefulSet" in kinds:
+        cluster.apply(broken("StatefulSet", "ordered", drafts(5), 2))
+        cluster.until_rolled_out("ordered", "StatefulSet")
     door, token = free_port(), secrets.token_hex(16)
     (cluster.folder / "webhook-token").write_text(token)
     settings = {
+        **scope,
         "maxConcurrentRollouts": 2,
         "lease": {"namespace": cluster.namespace, "name": "specloop"},
         "webhook": {"port": door, "tokenFile": str(cluster.folder / "webhook-token")},
     }
     with cluster.proxy() as proxy, Operator(cluster, settings, url=proxy.url) as operator:
-        chat = follow(cluster, asked_for("k3", LLAMA, rollout=SHORT, live=TOKEN_REF))
-        ordered = follow(cluster, asked_for("k3", "ordered", name="ordered", rollout=SHORT, **LISTENING))
-        rolled_back(chat)
-        rolled_back(ordered)
+        followed = [follow(cluster, asked_for("k3", LLAMA, rollout=SHORT, live=TOKEN_REF, alerts=ALERTS))]
+        if "StatefulSet" in kinds:
+            fields = {"kind": "StatefulSet", "rollout": SHORT, "alerts": ALERTS}
+            followed.append(follow(cluster, asked_for("k3", "ordered", name="ordered", **fields)))
+        for one in followed:
+            rolled_back(one)
         for firing in (True, False):
             alert = alert_json(firing=firing, starts_at=time.time() - 60.0, namespace=cluster.namespace)
             assert post(door, token, message_json(alert)) == httpx.codes.OK
-        wanted = granted(one for one in rendered(cluster) if one["kind"] == "Role")
+        wanted = granted(one for one in rights(cluster, settings) if one["kind"] in ROLES)
         until_ticks(cluster, operator)
         assert [one for one in proxy.asked if one.status in REFUSED] == []
         assert used(proxy) == wanted
@@ -126,8 +147,8 @@ def test_nobody_has_more_rights_than_the_table_of_the_threat_model_says(cluster:
     for one in rendered(cluster):
         if one["kind"] in ("ClusterRole", "Role", "RoleBinding", "ServiceAccount"):
             cluster.apply(one)
-    bind(cluster, "specloop-editor", EDITOR)
-    bind(cluster, "specloop-viewer", VIEWER)
+    bind(cluster, f"specloop:{cluster.namespace}:editor", EDITOR)
+    bind(cluster, f"specloop:{cluster.namespace}:viewer", VIEWER)
     operator = f"system:serviceaccount:{cluster.namespace}:specloop"
     policies, status = "specloop.dev/specpolicies", "specloop.dev/specpolicies:status"
     cluster.until(lambda: may(cluster, EDITOR, "create", policies), "roles in force")

@@ -53,18 +53,19 @@ def alert_json(
     name: str = LOW,
     firing: bool = True,
     starts_at: float = FIVE_MINUTES_AGO,
+    ends_at: float | None = None,
     fingerprint: str = "4f3c2b1a09080706",
     namespace: str | None = "llm",
     **labels: str,
 ) -> dict[str, Any]:
-    """One alert of a message."""
+    """One alert of a message; one that is over and has no end has fired for 200 s."""
     own = {"alertname": name, "severity": "warning", **({"namespace": namespace} if namespace else {}), **labels}
     return {
         "status": "firing" if firing else "resolved",
         "labels": own,
         "annotations": {"summary": "Few draft tokens are accepted"},
         "startsAt": as_time(starts_at).isoformat(),
-        "endsAt": ZERO_TIME if firing else rfc3339(starts_at + 200.0),
+        "endsAt": ZERO_TIME if firing else rfc3339(ends_at or starts_at + 200.0),
         "generatorURL": "http://prometheus.example:9090/graph",
         "fingerprint": fingerprint,
     }

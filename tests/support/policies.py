@@ -16,7 +16,7 @@ DRAFTERS = [
     {"name": "small", "method": "draft_model", "model": "meta-llama/Llama-3.2-1B-Instruct"},
     {"name": "lookup", "method": "ngram", "lookupMin": 2, "lookupMax": 4},
 ]
-LEVELS = [
+LEVELS: list[dict[str, Any]] = [
     {"name": "k5", "drafter": "small", "tokens": 5},
     {"name": "k3", "drafter": "small", "tokens": 3},
     {"name": "ngram", "drafter": "lookup", "tokens": 4},

@@ -1,12 +1,13 @@
 """What a soak does to a cluster, and when: drawn from a seed, so that a run can be had again.
 
-    plan(seed, seconds) -> what is done, oldest first
+    plan(seed, seconds)      -> what is done, oldest first
+    each_once(seed, seconds) -> the same with each kind of trouble once, for a run that is too short for all
 
 What is done stands in lanes.  A lane does one thing at a time to each of its victims, and all lanes go on side by side,
 so that an operator is never frozen while it is down, but may well be while Prometheus hangs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
@@ -16,6 +17,15 @@ OPERATORS = ("a", "b", "c")
 RESTARTED, LIVE, STATEFUL = "chat", "llama", "ranks"
 TARGETS = (RESTARTED, LIVE, STATEFUL)
 PROMETHEUS = "prometheus"
+ALERTS: Mapping[str, Mapping[str, str]] = {
+    "Slow": {"type": "StepDown"},
+    "Idle": {"type": "StepUp"},
+    "Crowded": {"type": "SwitchTo", "level": "k3"},
+    "Useless": {"type": "Disable"},
+    "Stop": {"type": "Suspend"},
+    "Odd": {"type": "EvaluateNow"},
+}
+"""What each alert asks of the policies; there is one of each kind."""
 
 
 class What(StrEnum):
@@ -121,7 +131,7 @@ LANES = (
             Trouble(What.EDIT),
         ),
     ),
-    Lane(TARGETS, (40.0, 120.0), (Trouble(What.ALERT, (15.0, 40.0), ("Slow", "Useless", "Stop")),)),
+    Lane(TARGETS, (40.0, 120.0), (Trouble(What.ALERT, (15.0, 40.0), tuple(ALERTS)),)),
 )
 """Durations of seconds, as those of the policies: a roll-out takes half a minute."""
 
@@ -134,6 +144,22 @@ def plan(seed: int, seconds: float) -> list[Deed]:
         for victim in lane.victims
         for deed in _in_turn(lane, victim, Random(f"{seed} {number} {victim}"), seconds)
     ]
+    return sorted(deeds, key=lambda deed: deed.at)
+
+
+def each_once(seed: int, seconds: float) -> list[Deed]:
+    """Every trouble of every lane once, over within so many seconds, 60 at least; a victim's follow each other."""
+    deeds = []
+    for number, lane in enumerate(LANES):
+        dice = Random(f"{seed} {number}")
+        victims = dice.sample(lane.victims, len(lane.victims))
+        troubles = dice.sample(lane.troubles, len(lane.troubles))
+        for place, victim in enumerate(victims):
+            own = [(one, dice.uniform(*one.lasts)) for one in troubles[place :: len(victims)]]
+            at = dice.uniform(0.0, seconds - sum(lasts for _, lasts in own))
+            for trouble, lasts in own:
+                deeds.append(Deed(at, trouble.what, victim, lasts, dice.choice(trouble.ways), dice.random()))
+                at += lasts
     return sorted(deeds, key=lambda deed: deed.at)
 
 

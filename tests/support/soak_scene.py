@@ -26,7 +26,7 @@ from tests.support.cluster.scraping import Monitor, monitored
 from tests.support.cluster.traffic import Traffic
 from tests.support.cluster.workloads import ANNOTATION, bound, container, drafts, workload
 from tests.support.soak_operators import Replica, RoughProxy
-from tests.support.soak_plan import LIVE, OPERATORS, PROMETHEUS, RESTARTED, STATEFUL, TARGETS, Deed, What
+from tests.support.soak_plan import ALERTS, LIVE, OPERATORS, PROMETHEUS, RESTARTED, STATEFUL, TARGETS, Deed, What
 
 KINDS = {RESTARTED: "Deployment", LIVE: "Deployment", STATEFUL: "StatefulSet"}
 REPLICAS = 3
@@ -35,10 +35,7 @@ GPUS = 3 * (4 + 1)
 EASY, HARD = (replace(phase, clients=2 * REPLICAS) for phase in (RECORDS, STORIES))
 """Of drafts at k5, 80 and 33 in 100 are accepted; with two requests in the batch, k3 pays with the latter alone."""
 HIGH = {"name": "high", "when": {"acceptance": {"abovePercent": 55}}, "forSeconds": 2, "action": {"type": "StepUp"}}
-BINDINGS = [
-    {"match": {"alertname": name}, "action": {"type": action}}
-    for name, action in (("Slow", "StepDown"), ("Useless", "Disable"), ("Stop", "Suspend"))
-]
+BINDINGS = [{"match": {"alertname": name}, "action": dict(action)} for name, action in ALERTS.items()]
 MANY_CHANGES = 1000
 """Rules are to be as busy in minutes as in a week."""
 ROUND_SECONDS = 0.1
@@ -262,7 +259,7 @@ class Scene:
     def _alert(self, deed: Deed) -> Undo:
         """Tell some operator, as Alertmanager would by a Service: another where it is not there."""
         fingerprint, began = f"{deed.whom}{deed.at:.6f}", time.time()
-        fields = {KINDS[deed.whom].lower(): deed.whom, "fingerprint": fingerprint}
+        fields: dict[str, Any] = {KINDS[deed.whom].lower(): deed.whom, "fingerprint": fingerprint}
 
         def tell(*, firing: bool) -> None:
             alert = alert_json(

@@ -4,16 +4,22 @@
 {{- $name | trunc 63 | trimSuffix "-" -}}
 {{- end }}
 
+{{/* What is in no namespace is called after the release's own, or two releases of one name would share it. Neither part has
+a colon, so that no two come to the same. */}}
+{{- define "specloop.clusterName" -}}
+{{ include "specloop.name" . }}:{{ .Release.Namespace }}
+{{- end }}
+
 {{/* What tells this release's operators from other pods; these never change. */}}
 {{- define "specloop.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ quote .Release.Name }}
 {{- end }}
 
 {{/* The same of the pod that `helm test` starts, which the Service must not lead to. */}}
 {{- define "specloop.testSelector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}-test
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ quote .Release.Name }}
 {{- end }}
 
 {{- define "specloop.commonLabels" -}}
@@ -53,10 +59,9 @@ capabilities:
   drop: [ALL]
 {{- end }}
 
+{{/* No user: the image has one by its number, and OpenShift gives each namespace a range of its own and refuses others. */}}
 {{- define "specloop.podSecurity" -}}
 runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
 seccompProfile:
   type: RuntimeDefault
 {{- end }}

@@ -24,12 +24,17 @@ class Refused(Exception):
 
 
 class Chart:
-    """The chart in its folder, and the helm that renders it as release `specloop`."""
+    """The chart in its folder, and the helm that renders it as a release in a namespace."""
 
-    def __init__(self, helm: str | Path) -> None:
+    def __init__(self, helm: str | Path, release: str = "specloop", namespace: str = NAMESPACE) -> None:
         self._helm = helm
+        self._whose = (release, CHART, "--namespace", namespace)
         self._rendered: dict[str, str] = {}
         """What was rendered already, by the values."""
+
+    def released(self, release: str, namespace: str) -> "Chart":
+        """The same as another release."""
+        return Chart(self._helm, release, namespace)
 
     def lint(self) -> str:
         """What `helm lint` says of the chart with its own values; raises Refused where it finds fault."""
@@ -37,7 +42,7 @@ class Chart:
 
     def render(self, **values: Any) -> Sequence[Mapping[str, Any]]:
         """Every manifest of the chart with these values."""
-        command = ("template", "specloop", CHART, "--namespace", NAMESPACE, "--values", "-")
+        command = ("template", *self._whose, "--values", "-")
         given = json.dumps(values)
         if given not in self._rendered:
             self._rendered[given] = self._run(*command, given=given)
@@ -46,7 +51,7 @@ class Chart:
 
     def notes(self, **values: Any) -> str:
         """What is printed after an installation with these values."""
-        command = ("install", "specloop", CHART, "--namespace", NAMESPACE, "--dry-run=client", "--values", "-")
+        command = ("install", *self._whose, "--dry-run=client", "--values", "-")
         return self._run(*command, given=json.dumps(values)).partition("NOTES:\n")[2]
 
     def one(self, kind: str, name: str = "specloop", **values: Any) -> Any:

@@ -1,6 +1,7 @@
 """The chart installs the shipped definition and an operator with the given settings, and refuses what it cannot use."""
 
 import json
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from specloop_operator.settings_schema import OF_THE_CHART
 from tests.cluster.chart.conftest import CHART, NAMESPACE, Chart, Refused
 
 ROOT = Path(__file__).parents[3]
@@ -68,14 +70,23 @@ def test_the_definition_outlives_the_release_and_is_otherwise_the_shipped_one(ch
 def test_parts_can_be_left_out(chart: Chart) -> None:
     manifests = chart.render(crds={"install": False}, peopleRoles={"install": False})
     names = {(one["kind"], one["metadata"]["name"]) for one in manifests}
-    assert not names & {("CustomResourceDefinition", CRD), ("ClusterRole", "specloop-editor")}
-    assert ("ClusterRole", "specloop") in names
+    assert not names & {("CustomResourceDefinition", CRD), ("ClusterRole", f"specloop:{NAMESPACE}:editor")}
+    assert ("ClusterRole", f"specloop:{NAMESPACE}") in names
 
 
 def test_settings_reach_the_operator_as_they_are(chart: Chart) -> None:
     given = {"sources": {"default": {"type": "pods", "maxBytes": 16_777_216}}, "logFormat": "json"}
     assert settings(chart, settings=given).items() >= given.items()
     assert "maxBytes: 16777216\n" in chart.one("ConfigMap", settings=given)["data"]["settings.yaml"]
+
+
+def test_the_settings_that_the_reference_shows_are_taken(chart: Chart) -> None:
+    """But for those that the chart has values of its own for."""
+    page = (ROOT / "docs" / "reference" / "operator.md").read_text(encoding="utf-8")
+    [shown] = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    given = {name: value for name, value in yaml.safe_load(shown).items() if name not in OF_THE_CHART}
+    assert given.keys() >= {"sources", "logLevel"}
+    assert settings(chart, settings=given).items() >= given.items()
 
 
 def test_the_operator_is_told_what_its_roles_are_for(chart: Chart) -> None:
@@ -120,7 +131,7 @@ def test_files_that_settings_name_are_mounted_beside_them(chart: Chart) -> None:
 def test_the_operator_runs_as_the_account_that_its_roles_are_bound_to(chart: Chart) -> None:
     account = chart.one("Deployment")["spec"]["template"]["spec"]["serviceAccountName"]
     assert account == chart.one("ServiceAccount")["metadata"]["name"]
-    assert account == chart.one("ClusterRoleBinding")["subjects"][0]["name"]
+    assert account == chart.one("ClusterRoleBinding", f"specloop:{NAMESPACE}")["subjects"][0]["name"]
 
 
 def test_a_new_operator_is_there_before_an_old_one_goes(chart: Chart) -> None:
@@ -173,11 +184,13 @@ def test_pods_carry_further_labels_and_annotations_beside_their_own(chart: Chart
 
 
 def test_the_operator_runs_with_nothing_that_it_could_abuse(chart: Chart) -> None:
-    """The restricted level of the Pod Security Standards, and a root filesystem that cannot be written."""
+    """The restricted level of the Pod Security Standards, and a root filesystem that cannot be written.
+
+    No user is named: OpenShift's restricted-v2 refuses those outside the namespace's own range.
+    """
     deployment = chart.one("Deployment")
     pod = deployment["spec"]["template"]["spec"]
-    assert (pod["securityContext"]["runAsNonRoot"], pod["securityContext"]["runAsUser"] > 0) == (True, True)
-    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     assert container(deployment)["securityContext"] == {
         "readOnlyRootFilesystem": True,
         "allowPrivilegeEscalation": False,
@@ -212,6 +225,13 @@ def test_the_image_is_the_given_one_or_that_of_the_chart(chart: Chart) -> None:
         ("namespaces", ["llm", "llm"]),
         ("settings", []),
         ("settings", {"namespaces": ["llm"]}),
+        ("settings", {"logLevl": "info"}),
+        ("settings", {"logLevel": "loud"}),
+        ("settings", {"maxConcurrentRollouts": 0}),
+        ("settings", {"sources": {"Default": {"type": "pods"}}}),
+        ("settings", {"sources": {"default": {"type": "pods", "serverNam": "vllm"}}}),
+        ("settings", {"sources": {"default": {"type": "prometheus"}}}),
+        ("settings", {"sources": {"default": {"type": "prometheus", "url": "http://prometheus", "headers": {"a": 1}}}}),
         ("settings", {"healthPort": "8080"}),
         ("settings", {"healthPort": 80}),
         ("settings", {"lease": {"name": "mine"}}),
@@ -225,6 +245,8 @@ def test_the_image_is_the_given_one_or_that_of_the_chart(chart: Chart) -> None:
         ("monitoring", {"rules": True}),
         ("monitoring", {"engineMonitor": {"selector": {"app": "llama"}}}),
         ("networkPolicies", {"metricsFrom": [{}]}),
+        ("networkPolicies", {"metricsFrom": [{"podSelector": {"app": "prometheus"}}]}),
+        ("networkPolicies", {"metricsFrom": [{"ipBlock": {"cidr": "10.0.0.0/8", "but": []}}]}),
         ("networkPolicies", {"apiServer": {"cidrs": ["10.0.0.1"]}}),
         ("podLabels", {"version": 1}),
         ("volumes", [{"secret": {}}]),
@@ -245,6 +267,42 @@ def test_the_schema_knows_every_value_and_says_what_it_is() -> None:
     known = {path: described for path, described in described_values(schema, schema) if path != ("global",)}
     assert known.keys() == set(paths(yaml.safe_load((CHART / "values.yaml").read_text())))
     assert [path for path, described in known.items() if not described] == []
+
+
+FREE_OBJECTS = {
+    "global": "values of the chart that this one is a part of, which are not this one's",
+    "volumes[]": "a pod's volume",
+    "volumeMounts[]": "a container's mount",
+    "monitoring.operatorMonitor.tlsConfig": "a ServiceMonitor's",
+    "resources": "a container's",
+    "tolerations[]": "a pod's",
+    "affinity": "a pod's",
+}
+"""Objects whose fields are not ours, and whose; the API server knows them."""
+
+
+def test_a_field_that_no_value_has_is_refused_wherever_it_stands() -> None:
+    """Every object is closed, or a map to what is checked, but for those of Kubernetes."""
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    found = dict(objects(schema, schema))
+    assert len(found) > 30
+    assert {path for path, one in found.items() if one.get("additionalProperties", True) is True} == FREE_OBJECTS.keys()
+
+
+def objects(part: Any, schema: Any, path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every object of a schema with its path."""
+    if not isinstance(part, dict):
+        return
+    if "$ref" in part:
+        part = {**schema["definitions"][part["$ref"].rpartition("/")[2]], **part}
+    if "object" in part.get("type", ()) or "properties" in part:
+        yield path, part
+    for name, inner in {**part.get("properties", {}), **part.get("patternProperties", {})}.items():
+        yield from objects(inner, schema, f"{path}.{name}".lstrip("."))
+    for number, inner in enumerate(part.get("oneOf", ())):
+        yield from objects(inner, schema, f"{path}({number})")
+    yield from objects(part.get("items"), schema, f"{path}[]")
+    yield from objects(part.get("additionalProperties"), schema, f"{path}{{}}")
 
 
 FREE = {"settings", "labels", "resources", "affinity", "nodeSelector", "podLabels", "podAnnotations", "tlsConfig"}

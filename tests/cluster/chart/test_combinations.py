@@ -1,6 +1,8 @@
 """Whatever is chosen, the parts fit: what one object names is there in another, and the operator takes its settings."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,83 @@ def test_the_parts_of_a_release_fit(chart: Chart, values: Values, tmp_path: Path
     check_selectors(manifests)
     check_ports(manifests)
     check_settings(manifests, tmp_path)
+
+
+@pytest.mark.parametrize("like", ["2024", "true", "null"])
+@pytest.mark.parametrize("everywhere", [True, False], ids=["all that may be", "the release and its namespace"])
+def test_names_that_look_like_something_else_stay_texts(chart: Chart, like: str, everywhere: bool) -> None:
+    """What is rendered differs from what is rendered with a plain word in this word alone."""
+    word = "a-plain-word"
+    plain, found = (
+        comparable(chart.released(one, one).render(**(named_everywhere(one) if everywhere else {})))
+        for one in (word, like)
+    )
+    assert found == replaced(plain, word, like)
+    assert json.dumps(found).count(f'"{like}"') > 20
+
+
+def named_everywhere(name: str) -> Values:
+    """Values in which every name and text is this one that may be."""
+    on = {"enabled": True, "labels": {name: name}}
+    selector, peer = {"matchLabels": {name: name}}, {"namespaceSelector": {"matchLabels": {name: name}}}
+    return {
+        "image": name,
+        "imagePullSecrets": [{"name": name}],
+        "namespaces": [name],
+        "settings": {"sources": {name: {"type": "pods", "tokenFile": name}}},
+        "volumes": [{"name": name, "secret": {"secretName": name}}],
+        "volumeMounts": [{"name": name, "mountPath": name}],
+        "live": {"tokenSecrets": [name], "createTokenSecrets": True},
+        "webhook": {
+            "enabled": True,
+            "tokenSecret": {"name": name, "key": name},
+            "tls": {"secretName": name, "clientCa": True},
+        },
+        "metrics": {"tlsSecret": name},
+        "monitoring": {
+            "rules": on,
+            "operatorMonitor": on,
+            "engineMonitor": {**on, "selector": selector, "port": name, "namespaces": [name]},
+            "dashboard": on,
+        },
+        "networkPolicies": {
+            "enabled": True,
+            "metricsFrom": [peer],
+            "webhookFrom": [peer],
+            "prometheus": {"to": [peer]},
+            "engines": {"enabled": True, "podSelector": selector, "from": [peer]},
+        },
+        "priorityClassName": name,
+        "nodeSelector": {name: name},
+        "tolerations": [{"key": name, "operator": "Equal", "value": name}],
+        "podLabels": {name: name},
+        "podAnnotations": {name: name},
+    }
+
+
+def replaced(part: Any, old: str, new: str) -> Any:
+    """The same with another word in all texts."""
+    if isinstance(part, dict):
+        return {replaced(key, old, new): replaced(value, old, new) for key, value in part.items()}
+    if isinstance(part, list):
+        return [replaced(one, old, new) for one in part]
+    return part.replace(old, new) if isinstance(part, str) else part
+
+
+def comparable(manifests: Manifests) -> list[Any]:
+    """With settings as they are read, and without their digest and the tokens, which chance makes."""
+    found: list[Any] = deepcopy(list(manifests))
+    for one in found:
+        match one:
+            case {"kind": "ConfigMap", "data": {"settings.yaml": text}}:
+                one["data"] = yaml.safe_load(text)
+            case {"kind": "Deployment"}:
+                del one["spec"]["template"]["metadata"]["annotations"]["checksum/settings"]
+            case {"kind": "Secret"}:
+                del one["data"]
+            case _:
+                pass
+    return found
 
 
 def check_names(manifests: Manifests) -> None:
@@ -86,6 +165,8 @@ def selectors(one: Mapping[str, Any]) -> Iterator[Mapping[str, str]]:
             yield spec["selector"]["matchLabels"]
         case "NetworkPolicy" if one["metadata"]["name"] == "specloop":
             yield spec["podSelector"]["matchLabels"]
+        case "NetworkPolicy" if one["metadata"]["name"] == "specloop-test":
+            yield spec["egress"][-1]["to"][0]["podSelector"]["matchLabels"]
         case "NetworkPolicy":
             yield spec["ingress"][0]["from"][0]["podSelector"]["matchLabels"]
         case _:

@@ -1,10 +1,13 @@
 """What docs/install.md has a reader write is what the chart takes."""
 
 import re
+import shlex
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.cluster.chart.conftest import CHART, Chart
@@ -32,15 +35,32 @@ def test_all_values_that_the_page_shows_are_taken_together(chart: Chart) -> None
     assert "ClusterRoleBinding" not in kinds
 
 
-def test_plain_manifests_are_those_of_the_chart_with_their_namespace_first(chart: Chart, tmp_path: Path) -> None:
-    """But for the pod of `helm test`, which nobody would start."""
-    values = tmp_path / "values.yaml"
-    values.write_text(yaml.safe_dump({"namespaces": ["llm"], "replicas": 3}))
-    command = [str(MANIFESTS), "specloop-system", f"--values={values}"]
-    printed = list(yaml.safe_load_all(subprocess.check_output(command, text=True, cwd=tmp_path)))
-    assert printed[0] == {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "specloop-system"}}
-    rendered = chart.render(namespaces=["llm"], replicas=3)
-    assert printed[1:] == [one for one in rendered if one["kind"] != "Pod"]
+def printed(folder: Path, *arguments: str, values: Mapping[str, Any]) -> list[Any]:
+    """What scripts/manifests prints in a folder with these values in values.yaml."""
+    (folder / "values.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    text = subprocess.check_output([str(MANIFESTS), *arguments], text=True, cwd=folder)
+    return [one for one in yaml.safe_load_all(text) if one]
+
+
+def test_plain_manifests_are_those_of_the_chart(chart: Chart, tmp_path: Path) -> None:
+    """But for what `helm test` starts.  With a Namespace among them, to delete them would take all that is in it."""
+    values = {"namespaces": ["llm"], "replicas": 3, "networkPolicies": {"enabled": True}}
+    found = printed(tmp_path, "specloop-system", "--values=values.yaml", values=values)
+    rendered = chart.render(**values)
+    assert found == [one for one in rendered if "helm.sh/hook" not in one["metadata"].get("annotations", {})]
+    assert "Namespace" not in {one["kind"] for one in found}
+
+
+@pytest.mark.usefixtures("chart")
+@pytest.mark.parametrize("values", [{"namespaces": ["llm"]}, {}], ids=["some namespaces", "all namespaces"])
+def test_the_page_deletes_what_it_has_applied_but_the_definition(tmp_path: Path, values: dict[str, Any]) -> None:
+    """By its very commands: those of another namespace would find the Roles of the governed ones alone."""
+    page = PAGE.read_text(encoding="utf-8")
+    [made] = re.findall(r"^\$ scripts/manifests (.*) > specloop\.yaml$", page, re.MULTILINE)
+    [deleted] = re.findall(r"^\$ scripts/manifests (.*) \| kubectl delete -f -$", page, re.MULTILINE)
+    before, after = (printed(tmp_path, *shlex.split(one), values=values) for one in (made, deleted))
+    assert after == [one for one in before if one["kind"] != "CustomResourceDefinition"]
+    assert len(after) == len(before) - 1
 
 
 def test_a_refusal_prints_no_half_of_the_manifests(chart: Chart) -> None:

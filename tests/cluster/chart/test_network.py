@@ -54,9 +54,29 @@ def test_the_operator_reaches_names_the_api_server_and_engines_of_all_namespaces
     policy = own(chart, {})
     dns, server, engines = policy["egress"]
     assert set(policy["policyTypes"]) == {"Ingress", "Egress"}
-    assert {(port["protocol"], port["port"]) for port in dns["ports"]} == {("UDP", 53), ("TCP", 53)}
+    assert names(dns)
     assert (ports(server), "to" in server) == ([443, 6443], False)
     assert (ports(engines), engines["to"]) == ([8000, 8080], [{"namespaceSelector": {}}])
+
+
+def names(rule: Mapping[str, Any]) -> bool:
+    """Whether it lets names be asked for: by RFC 1035 on 53, and on 5353, where OpenShift's servers listen."""
+    asked = {(port["protocol"], port["port"]) for port in rule["ports"]}
+    return "to" not in rule and asked == {(protocol, port) for protocol in ("UDP", "TCP") for port in (53, 5353)}
+
+
+def test_the_chart_s_own_test_reaches_the_operator_where_all_is_shut(chart: Chart) -> None:
+    """And nothing else; its policy is there before its pod, and goes with it."""
+    values: Mapping[str, Any] = {"networkPolicies": {"enabled": True}, "settings": {"healthPort": 9090}}
+    policy, pod = chart.one("NetworkPolicy", "specloop-test", **values), chart.one("Pod", "specloop-test", **values)
+    dns, operator = policy["spec"]["egress"]
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    assert (policy["spec"]["policyTypes"], policy["spec"].get("ingress", [])) == (["Ingress", "Egress"], [])
+    assert names(dns)
+    assert (ports(operator), operator["to"]) == ([9090], [{"podSelector": {"matchLabels": OPERATOR}}])
+    said = policy["metadata"]["annotations"]
+    assert (said["helm.sh/hook"], int(said["helm.sh/hook-weight"]) < 0) == ("test", True)
+    assert said["helm.sh/hook-delete-policy"] == pod["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
 
 
 def test_what_is_known_narrows_it_down(chart: Chart) -> None:

@@ -29,6 +29,7 @@ WEBHOOK = {"enabled": True, "tokenSecret": {"name": "am-token", "key": "tokens"}
         ({"metrics": {"tlsSecret": "own"}}, "served over HTTPS with the certificate in the Secret own"),
         ({"namespaces": ["llm"], "live": {"createTokenSecrets": True}}, "the Secret specloop-live of their namespace"),
         ({}, "stays after `helm uninstall`"),
+        ({"monitoring": {"rules": {"enabled": True}}}, "The alert SpecLoopOperatorDown fires until"),
     ],
 )
 def test_the_notes_say_what_was_chosen(chart: Chart, values: Mapping[str, Any], said: str) -> None:
@@ -43,6 +44,8 @@ def test_the_notes_say_what_was_chosen(chart: Chart, values: Mapping[str, Any], 
         ({}, "HTTPS"),
         ({"webhook": {**WEBHOOK, "tls": {"secretName": "tls"}}}, "as it is"),
         ({"crds": {"install": False}}, "stays after"),
+        ({}, "SpecLoopOperatorDown"),
+        ({"monitoring": {part: {"enabled": True} for part in ("rules", "operatorMonitor")}}, "SpecLoopOperatorDown"),
     ],
 )
 def test_the_notes_say_nothing_of_what_was_not_chosen(chart: Chart, values: Mapping[str, Any], unsaid: str) -> None:

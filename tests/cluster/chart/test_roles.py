@@ -26,9 +26,9 @@ OF_A_KIND = {
     "StatefulSet": {("apps", "statefulsets"), ("apps", "controllerrevisions")},
 }
 """Resources of one kind of target alone."""
-IN_THE_CLUSTER = {("apiextensions.k8s.io", "customresourcedefinitions"): {"list", "watch"}}
-"""kopf, reactor/observation.py: `resource_observer` lists and watches definitions."""
 OPERATOR = {"kind": "ServiceAccount", "name": "specloop", "namespace": NAMESPACE}
+OF_THE_CLUSTER = f"specloop:{NAMESPACE}"
+"""What is in no namespace is called so."""
 
 
 def granted(role: Mapping[str, Any]) -> Mapping[tuple[str, str], set[str]]:
@@ -54,7 +54,7 @@ def of_kind(kind: str, manifests: Sequence[Mapping[str, Any]]) -> Mapping[str | 
 
 
 def test_the_operator_of_a_cluster_may_do_exactly_what_the_list_says(chart: Chart) -> None:
-    assert granted(chart.one("ClusterRole")) == IN_A_NAMESPACE | IN_THE_CLUSTER
+    assert granted(chart.one("ClusterRole", OF_THE_CLUSTER)) == IN_A_NAMESPACE
 
 
 def test_the_operator_of_some_namespaces_may_do_the_same_there_and_nothing_elsewhere(chart: Chart) -> None:
@@ -85,7 +85,7 @@ def test_kinds_that_are_not_governed_are_not_granted(chart: Chart, kind: str) ->
     wanted = {what: verbs for what, verbs in IN_A_NAMESPACE.items() if what not in other}
     if kind == "Deployment":
         wanted["", "pods"] = {"list", "watch"}
-    assert granted(chart.one("ClusterRole", targetKinds=[kind])) == wanted | IN_THE_CLUSTER
+    assert granted(chart.one("ClusterRole", OF_THE_CLUSTER, targetKinds=[kind])) == wanted
 
 
 @pytest.mark.parametrize(("named", "readable"), [(["specloop-live"], True), (["one", "two"], True), ([], False)])
@@ -98,9 +98,28 @@ def test_secrets_are_read_by_name_alone(chart: Chart, named: Sequence[str], read
 
 
 def test_the_cluster_role_is_bound_to_the_operator_alone(chart: Chart) -> None:
-    binding = chart.one("ClusterRoleBinding")
-    assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) == ("ClusterRole", "specloop")
+    binding = chart.one("ClusterRoleBinding", OF_THE_CLUSTER)
+    assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) == ("ClusterRole", OF_THE_CLUSTER)
     assert binding["subjects"] == [OPERATOR]
+
+
+@pytest.mark.parametrize("scope", [{}, {"namespaces": ["llm"]}], ids=["cluster", "namespace"])
+def test_two_releases_of_one_name_share_nothing_but_the_definition(chart: Chart, scope: Mapping[str, Any]) -> None:
+    """Helm refuses what another release owns; what else renders the chart overwrites it, and takes the rights away."""
+    found = [chart.released("specloop", namespace).render(**scope) for namespace in ("east", "west")]
+    east, west = ({named(one) for one in manifests if not of_a_namespace(one)} for manifests in found)
+    assert len(east) == len(west) == (3 if scope else 5)
+    assert east & west == {("CustomResourceDefinition", "specpolicies.specloop.dev")}
+
+
+def named(one: Mapping[str, Any]) -> tuple[str, str]:
+    """Its kind and its name."""
+    return one["kind"], one["metadata"]["name"]
+
+
+def of_a_namespace(one: Mapping[str, Any]) -> bool:
+    """Whether it is in one."""
+    return "namespace" in one["metadata"]
 
 
 def test_each_role_is_bound_in_its_namespace_to_the_operator_in_its_own(chart: Chart) -> None:
@@ -114,13 +133,13 @@ def test_each_role_is_bound_in_its_namespace_to_the_operator_in_its_own(chart: C
 @pytest.mark.parametrize(
     ("name", "joins", "verbs"),
     [
-        ("specloop-editor", "edit", {"get", "list", "watch", "create", "update", "patch", "delete"}),
-        ("specloop-viewer", "view", {"get", "list", "watch"}),
+        ("editor", "edit", {"get", "list", "watch", "create", "update", "patch", "delete"}),
+        ("viewer", "view", {"get", "list", "watch"}),
     ],
 )
 def test_people_get_policies_with_the_role_that_they_have(chart: Chart, name: str, joins: str, verbs: set[str]) -> None:
     """`admin` includes `edit`, which includes `view`; so a viewer's role must not carry an editor's verbs."""
-    role = chart.one("ClusterRole", name)
+    role = chart.one("ClusterRole", f"{OF_THE_CLUSTER}:{name}")
     labels = {label for label in role["metadata"]["labels"] if label.startswith("rbac.")}
     assert labels == {f"rbac.authorization.k8s.io/aggregate-to-{joins}"}
     assert granted(role) == {("specloop.dev", "specpolicies"): verbs}

@@ -11,6 +11,7 @@ from tests.cluster.chart.conftest import Chart, Refused
 TOKEN = {"tokenSecret": {"name": "token"}}
 TLS = {"tls": {"secretName": "tls"}}
 CLIENTS = {"tls": {"secretName": "tls", "clientCa": True}}
+PROMETHEUS = {"type": "prometheus", "url": "http://prometheus.monitoring:9090"}
 FILES = {"certificateFile": "/etc/specloop/webhook/tls.crt", "keyFile": "/etc/specloop/webhook/tls.key"}
 
 
@@ -72,7 +73,7 @@ def test_the_service_says_what_its_port_speaks(chart: Chart, given: Mapping[str,
             "networkPolicies.webhookFrom must name who may post alerts",
         ),
         (
-            {"networkPolicies": {"enabled": True}, "settings": {"sources": {"main": {"type": "prometheus"}}}},
+            {"networkPolicies": {"enabled": True}, "settings": {"sources": {"main": PROMETHEUS}}},
             "networkPolicies.prometheus.to must name the Prometheus of settings.sources.main",
         ),
         (

@@ -1,10 +1,14 @@
-"""What is written to the API server by who leads, and what is not by who leads no more."""
+"""What is written to the API server and asked of pods by who leads, and what is not by who leads no more."""
 
 from collections.abc import Awaitable, Callable
 
+import httpx
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from specloop_operator.cluster import KubernetesCluster, NotLeading
+from specloop_operator.fence import fenced_client
 from specloop_operator.leadership import RENEW_SECONDS, Leadership
 from specloop_operator.workload import KINDS, Target
 from tests.component.operator_health.api_server import FakeApi
@@ -54,3 +58,32 @@ async def test_who_leads_no_more_sends_nothing(what: str) -> None:
             await (WRITES | DELETES)[what](KubernetesCluster(client, leadership.holds))
     assert api.sent == []
     assert not raised.value.retry
+
+
+READ, WRITES_TO_PODS = "GET", ("PUT", "POST", "PATCH", "DELETE")
+
+
+@pytest.mark.parametrize("leads", [True, False], ids=["leads", "leads no more"])
+async def test_who_leads_no_more_reads_what_pods_run_and_asks_them_for_nothing(leads: bool) -> None:
+    """Of every way to ask, on one client that goes on from when it led."""
+    clock, came = ManualClock(), list[str]()
+    leadership = Leadership(clock.now)
+    leadership.renewed(0.0)
+
+    async def pod(request: web.Request) -> web.Response:
+        came.append(request.method)
+        return web.Response()
+
+    application = web.Application()
+    application.router.add_route("*", "/specloop", pod)
+    async with TestServer(application) as server, fenced_client(leadership.holds) as client:
+        url = str(server.make_url("/specloop"))
+        clock.time = 0.0 if leads else RENEW_SECONDS
+        await client.get(url)
+        for method in WRITES_TO_PODS:
+            if leads:
+                await client.request(method, url)
+            else:
+                with pytest.raises(httpx.RequestError, match="not sent, for another operator leads now"):
+                    await client.request(method, url)
+    assert came == [READ, *(WRITES_TO_PODS if leads else ())]

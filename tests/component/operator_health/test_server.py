@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from threading import Event
+from typing import Any
 
 import httpx
 import pytest
@@ -18,9 +19,10 @@ from specloop_operator.health import PAGES, health
 from specloop_operator.metrics import Metrics
 from specloop_operator.pulse import Pulse, Readiness
 from specloop_operator.serving import ListenError, Server
+from specloop_operator.settings import load_settings
 from tests.support.fakes import ManualClock
 
-LOOPBACK = "127.0.0.1"
+LOOPBACK, LOOPBACK_OF_IPV6 = "127.0.0.1", "::1"
 
 
 @dataclass
@@ -34,9 +36,9 @@ class Operator:
     def __post_init__(self) -> None:
         self.pulse = Pulse(self.clock.now)
 
-    def server(self, port: int = 0) -> Server:
-        """On loopback."""
-        return Server(health(self.registry, self.pulse, self.readiness), PAGES, LOOPBACK, port)
+    def server(self, port: int = 0, address: str = LOOPBACK, **options: Any) -> Server:
+        """On loopback, unless another address is given."""
+        return Server(health(self.registry, self.pulse, self.readiness), PAGES, address, port, **options)
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[httpx.AsyncClient]:
@@ -156,3 +158,36 @@ async def test_a_port_that_is_taken_is_refused_in_words() -> None:
         with pytest.raises(ListenError, match=rf"cannot listen on 127.0.0.1 port {port}"):
             async with operator.server(port):
                 pass
+
+
+def has_ipv6() -> bool:
+    """Whether this machine has an address of IPv6, if only that of loopback."""
+    try:
+        socket.create_server((LOOPBACK_OF_IPV6, 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+async def healthy_at(address: str, port: int) -> bool:
+    """As a kubelet asks a pod that has this address."""
+    async with httpx.AsyncClient(trust_env=False) as client:
+        host = f"[{address}]" if ":" in address else address
+        return (await client.get(f"http://{host}:{port}/healthz")).status_code == 200
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+async def test_by_default_a_pod_is_found_at_its_addresses_of_ipv4_and_of_ipv6() -> None:
+    """Of a cluster that has IPv6 alone the kubelet asks at the latter."""
+    async with Operator().server(address=load_settings(None, {}).health_address) as server:
+        assert await healthy_at(LOOPBACK, server.port)
+        assert await healthy_at(LOOPBACK_OF_IPV6, server.port)
+
+
+async def test_by_default_a_pod_is_found_where_there_is_no_ipv6() -> None:
+    """As on a node whose kernel was started without it."""
+    address = load_settings(None, {}).health_address
+    async with Operator().server(address=address, dual_stack=lambda: False) as server:
+        assert await healthy_at(LOOPBACK, server.port)
+        with pytest.raises(httpx.ConnectError):
+            await healthy_at(LOOPBACK_OF_IPV6, server.port)

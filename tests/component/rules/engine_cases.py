@@ -78,9 +78,11 @@ def lacking(series: Input, *words: str) -> dict[str, str]:
     return {name: values for name, values in series.items() if not any(word in name for word in words)}
 
 
-def llamacpp(*, drafted: float = 900.0, accepted: float = 270.0, predicted: float = 2000.0) -> dict[str, str]:
+def llamacpp(
+    pod: str = "l", *, drafted: float = 900.0, accepted: float = 270.0, predicted: float = 2000.0
+) -> dict[str, str]:
     """What a llama-server shows: 2,000 predicted tokens stand for 10 requests."""
-    own = '{job="llama",namespace="llm",pod="l"}'
+    own = f'{{job="llama",namespace="llm",pod="{pod}"}}'
     return {
         f"llamacpp:spec_decode_num_draft_tokens_total{own}": rising(drafted),
         f"llamacpp:spec_decode_num_accepted_tokens_total{own}": rising(accepted),
@@ -92,9 +94,9 @@ def llamacpp(*, drafted: float = 900.0, accepted: float = 270.0, predicted: floa
     }
 
 
-def old_vllm(gauge: str, requests: float = 10.0) -> dict[str, str]:
+def old_vllm(gauge: str, requests: float = 10.0, pod: str = "old") -> dict[str, str]:
     """What a pod of vLLM V0 shows; its counters of drafts say nonsense."""
-    own = 'job="vllm",namespace="llm",pod="old",model_name="m"'
+    own = f'job="vllm",namespace="llm",pod="{pod}",model_name="m"'
     return {
         f"vllm:spec_decode_draft_acceptance_rate{{{own}}}": gauge,
         f"vllm:spec_decode_num_draft_tokens_total{{{own}}}": rising(9_000_000),
@@ -125,9 +127,28 @@ ACCEPTANCE_LOW = (
         [MODEL],
         low("30%"),
     ),
+    Case(
+        "nobody keeps the histogram of answers' lengths",
+        "SpecDecodeAcceptanceLow",
+        lacking(engine(), "_bucket"),
+        [MODEL],
+        low("30%"),
+    ),
+    Case(
+        "one pod of V0 has not drafted yet",
+        "SpecDecodeAcceptanceLow",
+        old_vllm(steady(0.2)) | old_vllm(" ".join(["NaN"] * 60), pod="new"),
+        [MODEL],
+        low("20%"),
+    ),
     Case("healthy", "SpecDecodeAcceptanceLow", engine(accepted=630)),
     Case("35 % may be 42 %", "SpecDecodeAcceptanceLow", engine(accepted=315)),
     Case("50 requests in 10 minutes are thin", "SpecDecodeAcceptanceLow", engine(requests=5)),
+    Case(
+        "50 requests are thin without the histogram too",
+        "SpecDecodeAcceptanceLow",
+        lacking(engine(requests=5), "_bucket"),
+    ),
     Case(
         "two jobs scrape one pod of 50 requests",
         "SpecDecodeAcceptanceLow",
@@ -171,7 +192,18 @@ def costs(added: str, who: str = "m") -> str:
 # 270 / 9,730 is 2.775 %, and at most 900 / 9,730 of 40 %, 3.7 %.  Of 50 % it is 40 to 60 %, and 900 / 9,550 of 60 % is
 # 5.6 %.
 SELDOM = engine(drafted=90, accepted=27)
-BRAKED = {'specloop_live_tokens{namespace="llm",pod="a",model_name="m",side="applied"}': steady(0)}
+ONE_K, BRAKED = (
+    {'specloop_live_tokens{namespace="llm",pod="a",model_name="m",side="applied",requests="1"}': steady(k)}
+    for k in (5, 0)
+)
+TWO_RANGES = ONE_K | {
+    f'specloop_live_tokens{{namespace="llm",pod="a",model_name="m",side="{side}",requests="17"}}': steady(k)
+    for side, k in (("applied", 2), ("desired", 0))
+}
+FROM_17_ON_OFF = ONE_K | {
+    'specloop_live_tokens{namespace="llm",pod="a",model_name="m",side="applied",requests="17"}': steady(0)
+}
+"""K by batch as docs/operator.md has it: 0 above an edge."""
 
 COSTS_MORE = (
     Case("drafts are rare", "SpecDecodeCostsMoreThanItGives", SELDOM, [MODEL], costs("2.775%")),
@@ -182,7 +214,29 @@ COSTS_MORE = (
         [MODEL],
         costs("0%"),
     ),
+    Case(
+        "nothing is ever found, and positions are not counted",
+        "SpecDecodeCostsMoreThanItGives",
+        lacking(engine(drafted=0, accepted=0), "_per_pos"),
+        [MODEL],
+        costs("0%"),
+    ),
+    Case(
+        "nobody keeps the histogram of answers' lengths",
+        "SpecDecodeCostsMoreThanItGives",
+        lacking(SELDOM, "_bucket"),
+        [MODEL],
+        costs("2.775%"),
+    ),
+    Case("one K live", "SpecDecodeCostsMoreThanItGives", SELDOM | ONE_K, [MODEL], costs("2.775%")),
+    Case("K by batch, never 0", "SpecDecodeCostsMoreThanItGives", SELDOM | TWO_RANGES, [MODEL], costs("2.775%")),
     Case("it pays", "SpecDecodeCostsMoreThanItGives", engine()),
+    Case(
+        "the batch is where K is 0 by its table",
+        "SpecDecodeCostsMoreThanItGives",
+        engine(drafted=0, accepted=0) | FROM_17_ON_OFF,
+    ),
+    Case("the batch is there most of the time", "SpecDecodeCostsMoreThanItGives", SELDOM | FROM_17_ON_OFF),
     Case("4.7 % may be 5.6 %", "SpecDecodeCostsMoreThanItGives", engine(drafted=90, accepted=45)),
     Case("K is 0 live", "SpecDecodeCostsMoreThanItGives", engine(drafted=0, accepted=0) | BRAKED),
     Case("speculation is off", "SpecDecodeCostsMoreThanItGives", lacking(engine(), "spec_decode")),
@@ -198,6 +252,15 @@ SAMPLER_MODE = (
         "nothing is accepted of hot requests",
         "SpecDecodeSamplerMode",
         engine(accepted=9, hot=10),
+        [MODEL],
+        "m in namespace llm accepts 1% of its draft tokens while most of its requests are above temperature 0. "
+        "Sampling alone costs a fifth of acceptance at most, so this is how drafts are sampled and verified, not the "
+        "traffic. First: check draft_sample_method in the engine's speculative config.",
+    ),
+    Case(
+        "nobody keeps the histogram of answers' lengths",
+        "SpecDecodeSamplerMode",
+        lacking(engine(accepted=9, hot=10), "vllm:request_generation_tokens_bucket"),
         [MODEL],
         "m in namespace llm accepts 1% of its draft tokens while most of its requests are above temperature 0. "
         "Sampling alone costs a fifth of acceptance at most, so this is how drafts are sampled and verified, not the "
@@ -237,6 +300,13 @@ DRAFTER_DEAD = (
         [MODEL],
         dead("9k"),
     ),
+    Case(
+        "nobody keeps the histogram of answers' lengths",
+        "SpecDecodeDrafterDead",
+        lacking(engine(accepted=0), "_bucket"),
+        [MODEL],
+        dead("9k"),
+    ),
     Case("hot requests are another fault", "SpecDecodeDrafterDead", engine(accepted=0, hot=10)),
     Case("one in a hundred is accepted", "SpecDecodeDrafterDead", engine(accepted=9)),
     Case("for 3 minutes", "SpecDecodeDrafterDead", engine(accepted=0), at="9m", pending=True),
@@ -261,6 +331,13 @@ OUTPUT_SUSPECT = (
         "all is accepted and answers do not end",
         "SpecDecodeOutputSuspect",
         engine(accepted=891, at_length=9),
+        [MODEL],
+        suspect("90%"),
+    ),
+    Case(
+        "nobody keeps the histogram of answers' lengths",
+        "SpecDecodeOutputSuspect",
+        lacking(engine(accepted=891, at_length=9), "_bucket"),
         [MODEL],
         suspect("90%"),
     ),
@@ -349,9 +426,9 @@ ENGINE_STALLED = (
 def missing(pod: str = "a") -> str:
     """The words of SpecDecodeMetricsMissing."""
     return (
-        f"{pod} in namespace llm is up as vLLM (m) and lacks the counters of tokens or of drafts: they were renamed, "
-        "dropped on the way, or switched off. No other alert can see this pod. First: read its /metrics page, and look "
-        "for spec_decode and generation_tokens."
+        f"{pod} in namespace llm is up as vLLM (m) and lacks series of tokens, of requests or of drafts: they were "
+        "renamed, dropped on the way, or switched off. Other alerts cannot see this pod. First: read its /metrics "
+        "page, and look for spec_decode, generation_tokens, request_success and num_requests_running."
     )
 
 
@@ -383,12 +460,9 @@ METRICS_MISSING = (
         [POD],
         missing(),
     ),
-    Case(
-        "a counter that every engine has is not there",
-        "SpecDecodeMetricsMissing",
-        lacking(engine(), "generation_tokens_total"),
-        [POD],
-        missing(),
+    *(
+        Case(f"every engine has {name}", "SpecDecodeMetricsMissing", lacking(engine(), name), [POD], missing())
+        for name in ("generation_tokens_total", "request_success_total", "num_requests_running")
     ),
     Case("all is there", "SpecDecodeMetricsMissing", engine() | live(5)),
     Case("all is there, with an underscore", "SpecDecodeMetricsMissing", engine(colon="_") | live(5)),
@@ -412,13 +486,24 @@ METRICS_MISSING = (
 def differs(by: int) -> str:
     """The words of SpecDecodeDraftLengthDiffers."""
     return (
-        f"K of the pods of m in namespace llm differs by {by}, and the operator rolls nothing out there. Acceptance at "
-        "different K does not compare. First: query specloop:pod_draft_length:max for the pods."
+        f"K of the pods of m in namespace llm differs by {by}, and the operator rolls nothing out to them. Acceptance "
+        "at different K does not compare. First: query specloop:pod_draft_length:max for the pods."
     )
 
 
-ROLLOUT = 'specloop_rollout_started_timestamp_seconds{namespace="llm",policy="chat"}'
 TWO_K = engine("a") | engine("b", k=3)
+OF_LLAMA = engine("llama-5d4f8c7b9-x2k4p") | engine("llama-7b6c9d8f5-b7w9z", k=3)
+OF_LLAMA_70B = engine("llama-70b-0") | engine("llama-70b-1", k=3)
+
+
+def rolled_out(name: str, policy: str = "chat") -> dict[str, str]:
+    """A policy rolls out to the workload of this name."""
+    own = f'namespace="llm",policy="{policy}"'
+    return {
+        f'specloop_target_info{{{own},kind="Deployment",name="{name}"}}': steady(1),
+        f"specloop_rollout_started_timestamp_seconds{{{own}}}": steady(60),
+    }
+
 
 DRAFT_LENGTH_DIFFERS = (
     Case("by what they were started with", "SpecDecodeDraftLengthDiffers", TWO_K, [MODEL], differs(2)),
@@ -436,13 +521,32 @@ DRAFT_LENGTH_DIFFERS = (
         [MODEL],
         differs(5),
     ),
+    Case(
+        "the operator rolls out to another target, whose name begins like this one's",
+        "SpecDecodeDraftLengthDiffers",
+        OF_LLAMA_70B | rolled_out("llama"),
+        [MODEL],
+        differs(2),
+    ),
+    Case(
+        "the operator rolls out to another target, with which this one's name begins",
+        "SpecDecodeDraftLengthDiffers",
+        OF_LLAMA | rolled_out("llama-70b"),
+        [MODEL],
+        differs(2),
+    ),
     Case("the same K", "SpecDecodeDraftLengthDiffers", engine("a") | engine("b")),
     Case(
         "in force is the same",
         "SpecDecodeDraftLengthDiffers",
         TWO_K | live(2) | live(2, "b"),
     ),
-    Case("the operator rolls out", "SpecDecodeDraftLengthDiffers", {**TWO_K, ROLLOUT: steady(60)}),
+    Case("the operator rolls out", "SpecDecodeDraftLengthDiffers", OF_LLAMA | rolled_out("llama")),
+    Case(
+        "it rolls out to a StatefulSet, from disabled",
+        "SpecDecodeDraftLengthDiffers",
+        engine("llama-70b-1") | lacking(engine("llama-70b-0"), "spec_decode") | rolled_out("llama-70b"),
+    ),
     Case("in different namespaces", "SpecDecodeDraftLengthDiffers", engine("a") | engine("b", k=3, namespace="other")),
     Case("for less than half an hour", "SpecDecodeDraftLengthDiffers", TWO_K, at="25m", pending=True),
     Case("nothing is scraped", "SpecDecodeDraftLengthDiffers", {}),
@@ -459,6 +563,15 @@ POD_UNLIKE_SIBLINGS = (
         "one of three",
         "SpecDecodePodUnlikeSiblings",
         engine("a", accepted=360) | FIT,
+        [POD],
+        "a in namespace llm accepts 40% of its draft tokens over an hour, surely less than the other pods of the model "
+        "with the same K. First: kubectl -n llm delete pod a: a restart at the same level has cured this.",
+        at="75m",
+    ),
+    Case(
+        "nobody keeps the histogram of answers' lengths",
+        "SpecDecodePodUnlikeSiblings",
+        lacking(engine("a", accepted=360) | FIT, "_bucket"),
         [POD],
         "a in namespace llm accepts 40% of its draft tokens over an hour, surely less than the other pods of the model "
         "with the same K. First: kubectl -n llm delete pod a: a restart at the same level has cured this.",

@@ -18,8 +18,8 @@ NEVER = {"expr": "vector(0) > 1"}
 
 Labels = Mapping[str, str]
 Input = Mapping[str, str]
-"""Series by what they are called, with one value a minute, in promtool's words: `0+5x30` begins at 0 and adds 5
-thirty times, `_` is a scrape that found nothing."""
+"""Series by what they are called, with one value a scrape, in promtool's words: `0+5x30` begins at 0 and adds 5 thirty
+times, `_` is a scrape that found nothing."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class Case:
     says: str = ""
     """The description of each, word for word."""
     at: str = "30m"
+    every: str = "1m"
+    """How often Prometheus scrapes, and looks at the rules: seldom where days go by."""
     pending: bool = False
     """Whether its condition holds all the same, for too short a time to fire."""
 
@@ -70,9 +72,9 @@ def document(case: Case, rule_file: Path) -> dict[str, Any]:
     series = [{"series": name, "values": values} for name, values in case.series.items()]
     return {
         "rule_files": [str(rule_file)],
-        "evaluation_interval": "1m",
+        "evaluation_interval": case.every,
         "group_eval_order": [group["name"] for group in groups()],
-        "tests": [{"interval": "1m", "input_series": series, **checks}],
+        "tests": [{"interval": case.every, "input_series": series, **checks}],
     }
 
 

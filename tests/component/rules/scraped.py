@@ -33,6 +33,10 @@ LABELS = {
 """What the operator's series are labelled with here, such that the dashboard's panels choose them; others are `x`."""
 
 
+OPERATOR_JOBS = ("specloop", "again")
+"""Two monitors that both find the operator: it counts once all the same."""
+
+
 @dataclass(frozen=True)
 class Server:
     """A running Prometheus."""
@@ -100,7 +104,7 @@ def config(engines: Sequence[tuple[str, Mapping[str, str]]], operator_url: str) 
             "rule_files": [str(RULES)],
             "scrape_configs": [
                 {"job_name": "vllm", "static_configs": pods},
-                {"job_name": "specloop", "honor_labels": True, "static_configs": [ours]},
+                *({"job_name": one, "honor_labels": True, "static_configs": [ours]} for one in OPERATOR_JOBS),
             ],
         }
     )

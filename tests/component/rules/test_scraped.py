@@ -87,6 +87,13 @@ def test_every_panel_shows_something_of_it(server: Server, title: str) -> None:
     assert any(answers), queries
 
 
+@pytest.mark.parametrize("title", ["Operators up", "Leaders"])
+def test_an_operator_that_two_jobs_scrape_is_one(server: Server, title: str) -> None:
+    assert len(server.query("specloop_leader")) == 2
+    [target] = PANELS[title]["targets"]
+    assert [one["value"][1] for one in server.query(filled(target["expr"]))] == ["1"]
+
+
 def test_annotations_are_answered(server: Server) -> None:
     found = [filled(one["expr"]) for one in dashboard()["annotations"]["list"] if "expr" in one]
     assert len(found) == 2

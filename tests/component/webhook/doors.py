@@ -11,7 +11,7 @@ import httpx
 
 from specloop_operator.pulse import Readiness
 from specloop_operator.serving import Server, Tls
-from specloop_operator.webhook import BODY_SECONDS, Bucket, Doorkeeper, webhook
+from specloop_operator.webhook import BODY_SECONDS, RECORD_SECONDS, Bucket, Doorkeeper, webhook
 from tests.support.alerts import STEP_DOWN, Hearing, policy_body
 
 LOOPBACK = "127.0.0.1"
@@ -30,6 +30,7 @@ class Door:
     readiness: Readiness = field(default_factory=Readiness)
     burst: float = 1e9
     body_seconds: float = BODY_SECONDS
+    record_seconds: float = RECORD_SECONDS
     tls: Tls | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     """Of the server."""
@@ -47,6 +48,7 @@ class Door:
             self.readiness,
             self.hearing.metrics,
             body_seconds=self.body_seconds,
+            record_seconds=self.record_seconds,
         )
         return Server(pages, "/alerts", LOOPBACK, 0, self.tls, **self.options)
 

@@ -29,21 +29,21 @@ def token_file(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def sending(folder: Path, door: Door, http: dict[str, Any]) -> Iterator[Alertmanager]:
+def sending(folder: Path, door: Door, http: dict[str, Any], *, max_alerts: int = 0) -> Iterator[Alertmanager]:
     """An Alertmanager that sends to a door that is open."""
-    scheme = "http" if door.tls is None else "https"
-    with alerting(folder / "alertmanager", f"{scheme}://{LOOPBACK}:{door.port}/alerts", http, ["alertname"]) as found:
+    url = f"{'http' if door.tls is None else 'https'}://{LOOPBACK}:{door.port}/alerts"
+    with alerting(folder / "alertmanager", url, http, ["alertname"], max_alerts=max_alerts) as found:
         yield found
 
 
-def low(namespace: str = "llm", *, over: bool = False) -> dict[str, Any]:
+def low(namespace: str = "llm", *, over: bool = False, seconds: float = 60.0, **labels: str) -> dict[str, Any]:
     """An alert as Prometheus tells it: it has been firing for a minute, and does for another one or no more."""
     now = datetime.now(UTC)
     return {
-        "labels": {"alertname": LOW, "namespace": namespace, "severity": "warning"},
+        "labels": {"alertname": LOW, "namespace": namespace, "severity": "warning", **labels},
         "annotations": {"summary": "Few draft tokens are accepted"},
-        "startsAt": (now - timedelta(minutes=1)).isoformat(),
-        "endsAt": (now + timedelta(minutes=-1 if over else 1)).isoformat(),
+        "startsAt": (now - timedelta(seconds=seconds)).isoformat(),
+        "endsAt": now.isoformat() if over else (now + timedelta(minutes=1)).isoformat(),
     }
 
 
@@ -84,6 +84,31 @@ async def test_a_real_alertmanager_sends_again_what_was_not_recorded(token_file:
             await asyncio.to_thread(alertmanager.tell, [low()])
             await until(lambda: door.hearing.counted().get("received") == 1)
     assert door.answered() == {503: 2, 200: 1}
+
+
+async def test_what_a_real_alertmanager_leaves_out_makes_the_policy_look(token_file: Path, tmp_path: Path) -> None:
+    """Of two alerts of a group it sends one, and says that there is another."""
+    door = Door(token_file)
+    async with door.opened():
+        with sending(tmp_path, door, {"authorization": {"credentials": TOKEN}}, max_alerts=1) as alertmanager:
+            await asyncio.to_thread(alertmanager.tell, [low(pod="llama-1"), low(pod="llama-2")])
+            await until(lambda: door.hearing.counted().get("truncated", 0) >= 1)
+            assert "EvaluateNow" in [one["action"] for one in door.hearing.known()]
+    assert [reason for _, reason, _ in door.hearing.posted.said].count("AlertsLeftOut") == 1
+
+
+async def test_a_real_alertmanager_tells_the_end_with_an_earlier_start(token_file: Path, tmp_path: Path) -> None:
+    """A second Prometheus saw it begin 20 s before the first one did: Alertmanager keeps the earlier start."""
+    door = Door(token_file)
+    async with door.opened():
+        with sending(tmp_path, door, {"authorization": {"credentials": TOKEN}}) as alertmanager:
+            await asyncio.to_thread(alertmanager.tell, [low(seconds=60.0)])
+            await until(lambda: door.hearing.counted().get("received") == 1)
+            await asyncio.to_thread(alertmanager.tell, [low(seconds=80.0)])
+            await asyncio.to_thread(alertmanager.tell, [low(seconds=80.0, over=True)])
+            await until(lambda: door.hearing.counted().get("resolved") == 1)
+            [known] = door.hearing.known()
+    assert "resolvedAt" in known
 
 
 async def test_a_real_alertmanager_shows_its_certificate(tmp_path: Path) -> None:

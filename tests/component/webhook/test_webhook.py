@@ -92,6 +92,27 @@ async def test_a_conflict_is_no_error_unless_it_does_not_end() -> None:
     assert door.hearing.cluster.writes == [CHAT, CHAT]
 
 
+async def test_an_alert_without_room_is_to_be_sent_again() -> None:
+    """Of 33, 32 are written and one is not: 503 in words, which Alertmanager counts as failed, until there is room."""
+    every = {"match": {"severity": "warning"}, "action": {"type": "StepDown"}}
+    door = Door(hearing=Hearing(policy_body(every)))
+    alerts = [alert_json(name=f"A{place}", fingerprint=f"a{place}") for place in range(33)]
+    async with door.opened() as client:
+        for _ in range(2):
+            assert await sent(client, message_json(*alerts)) == (
+                503,
+                "not recorded: the status of policy llm/chat holds 32 alerts, as many as it can, and has no room for 1 "
+                "that fire",
+            )
+            door.hearing.watch()
+        assert [one["name"] for one in door.hearing.known()] == [f"A{place}" for place in range(32)]
+        assert door.hearing.cluster.writes == [CHAT]
+        over = alert_json(name="A0", fingerprint="a0", firing=False)
+        assert (await sent(client, message_json(over, *alerts[1:])))[0] == 200
+    assert door.answered() == {503: 2, 200: 1}
+    assert door.hearing.counted() == {"received": 33, "crowded": 1, "repeated": 33 + 31, "resolved": 1}
+
+
 async def test_a_message_that_leaves_alerts_out_makes_all_policies_look() -> None:
     """Those with bindings, in every namespace."""
     bodies = policy_body(STEP_DOWN), policy_body(STEP_DOWN, namespace="other"), policy_body(name="silent")
@@ -181,7 +202,8 @@ async def test_more_messages_than_any_alertmanager_sends_are_put_off(token_file:
     async with door.opened() as client:
         for _ in range(10):
             assert (await sent(client))[0] == 401
-        assert [(await sent(client, headers=BEARER))[0] for _ in range(4)] == [200, 200, 200, 503]
+        assert [(await sent(client, headers=BEARER))[0] for _ in range(3)] == [200, 200, 200]
+        assert await sent(client, headers=BEARER) == (503, "more than 1 messages a second")
         door.hearing.clock.time += 1.0
         assert [(await sent(client, headers=BEARER))[0] for _ in range(2)] == [200, 503]
 
@@ -218,6 +240,16 @@ async def test_a_body_that_does_not_come_is_waited_for_no_longer_than_its_time()
     assert door.hearing.counted() == {}
 
 
+async def test_what_takes_too_long_to_be_written_is_to_be_sent_again() -> None:
+    """The API server takes the write, and does not answer it."""
+    door = Door(record_seconds=0.05)
+    door.hearing.cluster.pause_seconds = PATIENCE_SECONDS
+    async with door.opened() as client, asyncio.timeout(PATIENCE_SECONDS / 2):
+        assert await sent(client) == (503, "not recorded: it took more than 0.05 s")
+    assert door.answered() == {503: 1}
+    assert door.hearing.known() == []
+
+
 async def test_a_body_that_is_cut_off_is_no_message() -> None:
     """Its beginning is one, and nothing of it is written."""
     door = Door()
@@ -233,7 +265,7 @@ async def test_a_body_that_is_cut_off_is_no_message() -> None:
     ids=["nothing", "half a head", "a body after the answer"],
 )
 async def test_a_connection_is_not_held_by_who_sends_a_byte_now_and_then(token_file: Path, head: bytes) -> None:
-    """256 such clients would keep Alertmanager out, and none of them has shown a token."""
+    """Such clients would end the connections of others, and none of them has shown a token."""
     door = Door(token_file, options={"idle_seconds": 1})
     async with door.opened(), connected(door.port) as connection:
         await connection.send(head)

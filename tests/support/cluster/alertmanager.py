@@ -63,9 +63,14 @@ class Alertmanager:
 
 
 @contextmanager
-def alerting(folder: Path, webhook: str, http: Mapping[str, Any], group_by: Sequence[str]) -> Iterator[Alertmanager]:
-    """An Alertmanager that sends to the webhook at a URL for the length of the block; `http` is its `http_config`."""
-    receiver = {"url": webhook, "send_resolved": True, "http_config": dict(http)}
+def alerting(
+    folder: Path, webhook: str, http: Mapping[str, Any], group_by: Sequence[str], *, max_alerts: int = 0
+) -> Iterator[Alertmanager]:
+    """An Alertmanager that sends to the webhook at a URL for the length of the block; `http` is its `http_config`.
+
+    A message has `max_alerts` alerts at most; 0: all of its group.
+    """
+    receiver = {"url": webhook, "send_resolved": True, "http_config": dict(http), "max_alerts": max_alerts}
     route = {
         "receiver": "specloop",
         "group_by": list(group_by),

@@ -24,26 +24,28 @@ STOP_SECONDS = 20.0
 LOG_CHARACTERS = 8000
 LEASE = "specloop"
 """The one that the chart's role is about, in a release of this name."""
+ROLES, BINDINGS = ("Role", "ClusterRole"), ("RoleBinding", "ClusterRoleBinding")
 FORBIDDEN = ("Merge-patching finished with inconsistencies", "Traceback (most recent call last)")
 """What no log of the operator may ever say."""
 
 
 class Operator:
-    """An operator of one namespace, from `start` to `stop` or `kill`; its log is one file over all its lives."""
+    """An operator, mostly of one namespace, from `start` to `stop` or `kill`; its log is one file for all its lives."""
 
     def __init__(
         self, cluster: Cluster, settings: Object | None = None, *, url: str | None = None, replica: str | None = None
     ) -> None:
         """`url` is where it finds the API server, such as a proxy in front of it; replicas take turns by a Lease."""
         self._cluster = cluster
-        self.kubeconfig = _account(cluster, url)
         self._port = _free_port()
         own = {"namespaces": [cluster.namespace], "healthAddress": "127.0.0.1", "healthPort": self._port}
         lease = {} if replica is None else {"lease": {"namespace": cluster.namespace, "name": LEASE}}
         folder = cluster.folder / (replica or "")
         folder.mkdir(exist_ok=True)
         self._settings = folder / "settings.yaml"
-        self._settings.write_text(yaml.safe_dump({**own, **lease, **(settings or {})}))
+        all_settings = {**own, **lease, **(settings or {})}
+        self._settings.write_text(yaml.safe_dump(all_settings))
+        self.kubeconfig = _account(cluster, all_settings, url)
         self.log_file = folder / "operator.log"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -144,16 +146,21 @@ class Operator:
             return False
 
 
-def _account(cluster: Cluster, url: str | None) -> Kubeconfig:
-    """The chart's own service account with the chart's own roles; a kubeconfig with its token."""
-    values = ["--set", f"namespaces={{{cluster.namespace}}}", "--set", "crds.install=false"]
-    rendered = cluster.helm("template", "specloop", str(CHART), *values)
-    for manifest in yaml.safe_load_all(rendered):
-        if manifest and manifest["kind"] in ("ServiceAccount", "Role", "RoleBinding"):
-            cluster.apply(manifest)
-    name = next(
-        one["metadata"]["name"] for one in yaml.safe_load_all(rendered) if one and one["kind"] == "ServiceAccount"
-    )
+def rights(cluster: Cluster, settings: Object) -> list[Object]:
+    """The chart's own service account for an operator with these settings, with the chart's own roles, bound to it."""
+    values = {one: settings[one] for one in ("namespaces", "targetKinds") if one in settings}
+    chosen = (f"--set-json={name}={json.dumps(value)}" for name, value in values.items())
+    off = ("--set=crds.install=false", "--set=peopleRoles.install=false")
+    rendered = yaml.safe_load_all(cluster.helm("template", "specloop", str(CHART), *off, *chosen))
+    return [one for one in rendered if one and one["kind"] in ("ServiceAccount", *ROLES, *BINDINGS)]
+
+
+def _account(cluster: Cluster, settings: Object, url: str | None) -> Kubeconfig:
+    """A kubeconfig with a token of that service account."""
+    found = rights(cluster, settings)
+    for manifest in found:
+        cluster.apply(manifest)
+    name = next(one["metadata"]["name"] for one in found if one["kind"] == "ServiceAccount")
     return cluster.control_plane.service_account(cluster.namespace, name, url=url)
 
 

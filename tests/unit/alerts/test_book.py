@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from specloop_operator.alert_book import TRIES
+from specloop_operator.alert_book import AT_ONCE, TRIES, AlertBook, NoRoom
 from specloop_operator.alertmanager import read_message
-from specloop_operator.cluster import ApiError, Conflict, Forbidden
-from specloop_operator.store import POLICIES
+from specloop_operator.cluster import ApiError, Body, Conflict, Forbidden
+from specloop_operator.store import POLICIES, Store
 from specloop_operator.watching import Watching, kept
-from specloop_policy.alerts import TRUNCATED
+from specloop_operator.workload import Target
+from specloop_policy.alerts import TRUNCATED, TRUNCATED_SECONDS
 from specloop_policy.report import as_time
+from specloop_policy.status import MAX_ALERTS
 from tests.support.alerts import (
     CHAT,
     FIVE_MINUTES_AGO,
@@ -89,6 +91,14 @@ async def test_an_alert_concerns_every_policy_in_its_namespace_that_asks_for_it(
     assert (names(hearing), names(hearing, "same")) == ([LOW], [LOW])
     assert (names(hearing, namespace="other"), names(hearing, "silent")) == ([], [])
     assert hearing.counted() == {"received": 2}
+
+
+async def test_an_alert_is_believed_what_namespace_it_is_of() -> None:
+    """Whoever wrote its rule: docs/install.md asks that Prometheus sets the label, and of nobody else's word."""
+    hold = {"match": {"severity": "warning"}, "action": {"type": "Suspend"}}
+    hearing = Hearing(policy_body(hold), policy_body(hold, namespace="theirs"))
+    await hearing.hear(alert_json(name="OfTheirs", exported_namespace="theirs", prometheus="theirs/main"))
+    assert (names(hearing), names(hearing, namespace="theirs")) == (["OfTheirs"], [])
 
 
 async def test_an_alert_without_a_namespace_is_nobodys() -> None:
@@ -329,7 +339,198 @@ async def test_a_message_that_leaves_alerts_out_has_every_policy_with_bindings_l
     assert names(hearing, namespace="other") == names(hearing, "silent") == []
     await hearing.hear(truncated=1)
     assert len(names(hearing)) == len(names(hearing, namespace="other")) == 1
-    assert hearing.posted.events == []
+
+
+async def test_that_alerts_were_left_out_is_told_once_while_it_is_remembered() -> None:
+    """Each message counts, once for each policy that looks; the event comes again after five minutes without any."""
+    hearing = Hearing(policy_body(STEP_DOWN), policy_body(STEP_DOWN, name="second"))
+    await hearing.hear(truncated=3)
+    words = "a message leaves alerts out: the policy looks at once, and does not know which they are"
+    assert hearing.posted.said == [("chat", "AlertsLeftOut", words), ("second", "AlertsLeftOut", words)]
+    hearing.clock.time += 299.0
+    await hearing.hear(truncated=3)
+    assert len(hearing.posted.events) == 2
+    assert hearing.counted() == {"truncated": 4}
+    hearing.clock.time += TRUNCATED_SECONDS
+    await hearing.hear(truncated=3)
+    assert len(hearing.posted.events) == 4
+
+
+def thirty_two(**fields: Any) -> list[dict[str, Any]]:
+    """As many alerts as a status holds, A0 to A31."""
+    return [alert_json(name=f"A{place}", fingerprint=f"a{place}", **fields) for place in range(MAX_ALERTS)]
+
+
+LIMIT = "the status holds 32, and others come first"
+STAYS_AT_OFF = {"match": {"alertname": "Fire"}, "action": {"type": "Disable"}}
+LOWER = {"match": {"severity": "warning"}, "action": {"type": "StepDown"}}
+
+
+async def test_an_alert_without_room_is_an_error_and_told_once() -> None:
+    """All others of its message are written first; sent again, nothing is written or told, until there is room."""
+    hearing = Hearing(policy_body(LOWER), policy_body(LOWER, namespace="other"))
+    message = [*thirty_two(), alert_json(name="More", fingerprint="more"), alert_json(namespace="other")]
+    full = "the status of policy llm/chat holds 32 alerts, as many as it can, and has no room for 1 that fire"
+    for _ in range(3):
+        with pytest.raises(NoRoom, match=f"^{full}$"):
+            await hearing.hear(*message)
+        hearing.watch()
+    assert names(hearing) == [f"A{place}" for place in range(32)]
+    assert names(hearing, namespace="other") == [LOW]
+    assert len(hearing.cluster.writes) == 2
+    assert [note for _, reason, note in hearing.posted.said if reason == "AlertCrowded"] == [
+        f"no room for alert More: {LIMIT}"
+    ]
+    assert hearing.counted() == {"received": 33, "crowded": 1, "repeated": 2 * 34}
+    await hearing.hear(alert_json(name="A7", fingerprint="a7", firing=False))
+    await hearing.hear(alert_json(name="More", fingerprint="more"))
+    assert "More" in names(hearing)
+    assert hearing.counted() == {"received": 34, "crowded": 1, "repeated": 2 * 34, "resolved": 1}
+
+
+async def test_alerts_that_nobody_asks_for_any_more_keep_no_room() -> None:
+    """The policy was edited: what it held before makes room for what it asks for now."""
+    hearing = Hearing(policy_body(LOWER))
+    await hearing.hear(*thirty_two())
+    now = {"match": {"alertname": "More"}, "action": {"type": "Disable"}}
+    hearing.cluster.change(CHAT, spec=policy_body(now)["spec"])
+    hearing.watch()
+    await hearing.hear(alert_json(name="More", fingerprint="more"))
+    assert names(hearing) == ["More"]
+
+
+async def test_an_alert_that_was_without_room_and_fires_anew_is_told_again() -> None:
+    """Whether only its new start was heard of, or its end too."""
+    hearing = Hearing(policy_body(LOWER))
+    await hearing.hear(*thirty_two())
+    first, again = (alert_json(name="More", fingerprint="more", starts_at=start) for start in (FIVE_MINUTES_AGO, NOW))
+    for alert in (first, again, again):
+        with pytest.raises(NoRoom):
+            await hearing.hear(alert)
+    assert hearing.counted() == {"received": 32, "crowded": 2, "repeated": 1}
+    await hearing.hear(alert_json(name="More", fingerprint="more", starts_at=NOW, firing=False))
+    with pytest.raises(NoRoom):
+        await hearing.hear(again)
+    assert hearing.counted() == {"received": 32, "crowded": 3, "repeated": 2}
+
+
+async def test_alerts_without_room_are_told_together() -> None:
+    """Three by name: the events of one object are few a minute."""
+    hearing = Hearing(policy_body(LOWER), policy_body(LOWER, name="second"))
+    more = [alert_json(name=f"B{place}", fingerprint=f"b{place}") for place in range(10)]
+    with pytest.raises(NoRoom, match=r"llm/chat .* no room for 10 that fire; policies without room: 2$"):
+        await hearing.hear(*thirty_two(), *more)
+    crowded = [(policy, note) for policy, reason, note in hearing.posted.said if reason == "AlertCrowded"]
+    assert crowded == [(policy, f"no room for alert B0, B1, B2 and 7 more: {LIMIT}") for policy in ("chat", "second")]
+
+
+async def test_an_alert_that_makes_room_is_told_of_once() -> None:
+    """The last of them, for one that turns off; its next message finds no room, and that is an error."""
+    hearing = Hearing(policy_body(STAYS_AT_OFF, LOWER))
+    await hearing.hear(*thirty_two())
+    hearing.clock.time += 60.0
+    await hearing.hear(alert_json(name="Fire", fingerprint="fire"))
+    told = [f"alert A31 had to make room: {LIMIT}", "alert Fire fires"]
+    assert [note for _, _, note in hearing.posted.said[-2:]] == told
+    assert names(hearing) == [*(f"A{place}" for place in range(31)), "Fire"]
+    with pytest.raises(NoRoom):
+        await hearing.hear(*thirty_two())
+    assert hearing.counted() == {"received": 33, "evicted": 1, "repeated": 32}
+    assert [note for _, _, note in hearing.posted.said[-2:]] == told
+
+
+async def test_what_could_not_be_told_of_an_alert_without_room_is_told_by_its_next_message() -> None:
+    """An object gets ten events a minute, and 32 alerts have just begun to fire; it is counted once all the same."""
+    hearing = Hearing(policy_body(LOWER))
+    await hearing.hear(*thirty_two())
+    more = alert_json(name="More", fingerprint="more")
+    for seconds in (0.0, 60.0, 60.0):
+        hearing.clock.time += seconds
+        with pytest.raises(NoRoom):
+            await hearing.hear(more)
+    assert [note for _, reason, note in hearing.posted.said if reason == "AlertCrowded"] == [
+        f"no room for alert More: {LIMIT}"
+    ]
+    assert hearing.counted() == {"received": 32, "crowded": 1, "repeated": 2}
+
+
+async def test_an_alert_that_makes_room_for_a_list_that_leaves_alerts_out_is_told_of() -> None:
+    """It counts no more either."""
+    hearing = Hearing(policy_body(LOWER))
+    await hearing.hear(*thirty_two())
+    hearing.clock.time += 60.0
+    await hearing.hear(truncated=1)
+    assert hearing.counted() == {"received": 32, "evicted": 1, "truncated": 1}
+    assert ("chat", "AlertCrowded", f"alert A31 had to make room: {LIMIT}") in hearing.posted.said
+
+
+async def test_an_end_with_an_earlier_start_than_the_beginning_had_is_an_end() -> None:
+    """Alertmanager heard of it by a second Prometheus, or when it was started anew, and keeps the earlier start."""
+    hearing = Hearing(policy_body(STEP_DOWN))
+    for alert in (alert_json(starts_at=NOW - 280.0), alert_json(), alert_json(firing=False, ends_at=NOW)):
+        await hearing.hear(alert)
+    [known] = hearing.known()
+    assert "resolvedAt" in known
+    assert hearing.counted() == {"received": 1, "repeated": 1, "resolved": 1}
+
+
+class Counted(dict[str, Any]):
+    """A policy or a workload that counts how often its spec is read."""
+
+    reads = 0
+
+    def __getitem__(self, key: str) -> Any:
+        """Its part of that name."""
+        self.reads += key == "spec"
+        return super().__getitem__(key)
+
+
+class CountingStore(Store):
+    """A store that counts how often pods are looked for."""
+
+    looks = 0
+
+    def pods_of(self, target: Target) -> list[Body]:
+        """The pods of a workload."""
+        self.looks += 1
+        return super().pods_of(target)
+
+
+async def test_what_alerts_are_compared_with_is_worked_out_once_for_a_message() -> None:
+    """Ten thousand of them, with twenty policies, would hold up the renewal of the Lease."""
+    counts = []
+    for many in (1, 100):
+        hearing, store = Hearing(policy_body(STEP_DOWN)), CountingStore()
+        hearing.has_pods("llama-a", labels={"app": "llama"})
+        policy = Counted(policy_body(STEP_DOWN))
+        target = Counted(hearing.store.target("Deployment", ("llm", "llama")).body)  # type: ignore[union-attr]
+        store.put(POLICIES, policy, NOW)
+        store.put("deployments", target, NOW)
+        read = (policy.reads, target.reads)
+        book = AlertBook(store, hearing.cluster, hearing.telling, hearing.clock.now, "namespace", "pod")
+        about: dict[str, Any] = {"model_name": "org/llama", "pod": "llama-6d5f8b9c47-x2x4z"}
+        await book.record(read_message(message_json(*[alert_json(**about)] * many)))
+        assert names(hearing) == [LOW]
+        counts.append((policy.reads - read[0], target.reads - read[1], store.looks))
+    assert counts[0] == counts[1]
+    assert all(counts[0]), "each is looked at"
+
+
+async def test_a_message_of_many_alerts_gives_way_to_others() -> None:
+    """To whatever else is to be done, before each fifty of them."""
+    hearing, turns = Hearing(policy_body(STEP_DOWN)), 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    beside = asyncio.create_task(others())
+    alerts = [alert_json(name="Unknown", fingerprint=str(place)) for place in range(20 * AT_ONCE)]
+    await hearing.hear(*alerts)
+    beside.cancel()
+    assert turns >= 20 - 1
 
 
 class Runner:
@@ -370,6 +571,17 @@ async def test_the_operator_that_hears_of_an_alert_itself_looks_at_once_too() ->
     await watching.policy(event)
     assert runner.woken == ["chat"]
     assert hearing.store.policy(CHAT) == kept(POLICIES, event["object"])
+
+
+async def test_a_list_that_leaves_alerts_out_has_the_policy_look_at_once() -> None:
+    """Every one of them does, and none that only repeats what is known."""
+    hearing, runner = Hearing(policy_body(STEP_DOWN)), Runner()
+    watching = Watching(World(hearing), runner)  # type: ignore[arg-type]
+    for at, woken in ((0.0, 1), (10.0, 2)):
+        hearing.clock.time = NOW + at
+        await hearing.book.record(read_message(message_json(truncated=1)))
+        await watching.policy({"type": "MODIFIED", "object": copy.deepcopy(hearing.cluster.policies[CHAT])})
+        assert runner.woken == ["chat"] * woken
 
 
 async def test_an_alert_that_was_heard_of_before_this_operator_led_is_looked_at_at_once() -> None:

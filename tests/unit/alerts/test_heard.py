@@ -12,18 +12,18 @@ from specloop_policy.alerts import (
     TRUNCATED_SECONDS,
     Alert,
     AlertNews,
+    Heard,
     binding_of,
     heard,
     in_force,
     kept,
-    truncated,
 )
 from specloop_policy.decision import FiringAlert
 from specloop_policy.model import AlertAction, AlertActionType, AlertBinding
 from specloop_policy.status import MAX_ALERTS, AlertReport
 
 NOW = 1_800_000_000.0
-EXPIRE = 600.0
+EXPIRE = 600
 DOWN = AlertAction(type=AlertActionType.STEP_DOWN)
 TO_K3 = AlertAction(type=AlertActionType.SWITCH_TO, level="k3")
 OFF = AlertAction(type=AlertActionType.DISABLE)
@@ -32,26 +32,44 @@ LOOK = AlertAction(type=AlertActionType.EVALUATE_NOW)
 Known = tuple[AlertReport, ...]
 
 
-def alert(fingerprint: str = "a", start: float = NOW - 60.0, *, firing: bool = True, name: str = "Low") -> Alert:
-    """An alert as a message has it."""
-    return Alert(fingerprint, start, firing, {"alertname": name, "namespace": "llm"})
+def alert(
+    fingerprint: str = "a",
+    start: float = NOW - 60.0,
+    end: float | None = None,
+    *,
+    firing: bool = True,
+    name: str = "Low",
+) -> Alert:
+    """An alert as a message has it; one with an end is over."""
+    return Alert(fingerprint, start, firing and end is None, {"alertname": name, "namespace": "llm"}, end)
 
 
 def binding(action: AlertAction = DOWN, **match: str) -> AlertBinding:
     """What a policy asks of alerts with these labels."""
-    return AlertBinding(match=match or {"namespace": "llm"}, action=action)
+    return AlertBinding(match=match or {"namespace": "llm"}, action=action, expire_seconds=EXPIRE)
+
+
+def together(known: Known, *alerts: Alert, action: AlertAction = DOWN, now: float = NOW) -> Heard:
+    """What a message of these says to who knows those."""
+    return heard(known, [(one, binding(action)) for one in alerts], now)
 
 
 def after(known: Known, *alerts: Alert, action: AlertAction = DOWN, now: float = NOW) -> Known:
     """What is known when these were heard, one after the other, at one time."""
     for one in alerts:
-        _, known = heard(known, one, action, EXPIRE, now)
+        known = together(known, one, action=action, now=now).known
     return known
 
 
-def news(known: Known, one: Alert, now: float = NOW) -> AlertNews:
+def news(known: Known, one: Alert, action: AlertAction = DOWN, now: float = NOW) -> AlertNews:
     """What one alert is to who knows these."""
-    return heard(known, one, DOWN, EXPIRE, now)[0]
+    [(_, what)] = together(known, one, action=action, now=now).news
+    return what
+
+
+def truncated(known: Known, now: float) -> Known:
+    """What is known after a message that leaves alerts out and names none."""
+    return heard(known, (), now, left_out=True).known
 
 
 def asked(known: Known, *bindings: AlertBinding, now: float = NOW) -> list[str]:
@@ -80,7 +98,8 @@ def test_its_end_is_news_once_and_it_asks_for_nothing_any_more() -> None:
 
 def test_an_end_of_what_was_never_heard_of_is_no_news() -> None:
     """Its binding may be younger than the alert."""
-    assert heard((), alert(firing=False), DOWN, EXPIRE, NOW) == (AlertNews.REPEATED, ())
+    assert news((), alert(firing=False)) is AlertNews.REPEATED
+    assert after((), alert(firing=False)) == ()
 
 
 def test_what_comes_late_does_not_bring_back_what_is_over() -> None:
@@ -110,6 +129,39 @@ def test_the_end_of_an_earlier_time_does_not_end_a_later_one() -> None:
     known = after((), alert(), alert(start=NOW - 10.0))
     assert news(known, alert(firing=False)) is AlertNews.REPEATED
     assert asked(after(known, alert(firing=False))) == ["Low"]
+
+
+@pytest.mark.parametrize("resolved", [(), (alert(start=NOW - 60.0, end=NOW - 5.0),)], ids=["fires", "over already"])
+def test_an_end_with_an_earlier_start_counts_where_it_is_not_before_the_known_start(resolved: Sequence[Alert]) -> None:
+    """Two Prometheus tell of it 20 s apart: it is heard of by the later start, and its end has the earlier one.
+
+    Alertmanager keeps the earliest start of alerts that overlap (types.Alert.Merge).
+    """
+    known = after((), alert(start=NOW - 40.0), *resolved)
+    over = alert(start=NOW - 60.0, end=NOW - 5.0)
+    assert news(known, over) is (AlertNews.REPEATED if resolved else AlertNews.RESOLVED)
+    known = after(known, over)
+    assert asked(known) == asked(after(known, alert(start=NOW - 40.0))) == [], "its beginning may come late"
+
+
+@pytest.mark.parametrize(
+    ("end", "over"),
+    [(NOW - 40.0, True), (NOW - 40.001, False), (NOW - 50.0, False), (-62_135_596_800.0, False), (None, False)],
+    ids=["at the start", "just before it", "of an earlier time", "Go's zero time", "missing"],
+)
+def test_the_end_of_an_earlier_time_still_ends_no_later_one(end: float | None, over: bool) -> None:
+    """Such an end is before the start that is known, however late it comes; an end that is not told is none."""
+    known = after((), alert(start=NOW - 60.0), alert(start=NOW - 40.0))
+    late = Alert("a", NOW - 60.0, firing=False, labels={}, ends_at=end)
+    assert asked(after(known, late)) == ([] if over else ["Low"])
+
+
+@pytest.mark.parametrize("end", [-62_135_596_800.0, None], ids=["Go's zero time", "missing"])
+def test_an_end_without_its_time_counts_by_its_start(end: float | None) -> None:
+    """As one with its time does."""
+    known = after((), alert())
+    over = Alert("a", NOW - 60.0, firing=False, labels={}, ends_at=end)
+    assert news(known, over) is AlertNews.RESOLVED
 
 
 def test_an_alert_that_is_heard_of_no_more_counts_until_its_time_is_over() -> None:
@@ -218,23 +270,54 @@ def full() -> Known:
 
 def test_in_a_full_status_the_alerts_that_were_heard_of_first_go_on_deciding() -> None:
     """One more finds no room and changes nothing; heard again when there is room, it is news."""
-    known = full()
-    assert heard(known, alert("new"), DOWN, EXPIRE, NOW + 40.0) == (AlertNews.CROWDED, known)
+    known, new = full(), alert("new")
+    assert together(known, new, now=NOW + 40.0) == Heard(((new, AlertNews.CROWDED),), known, ())
     known = after(known, alert("7", firing=False), now=NOW + 41.0)
-    what, known = heard(known, alert("new"), DOWN, EXPIRE, NOW + 42.0)
-    assert what is AlertNews.RECEIVED
-    assert [one.fingerprint for one in known if one.resolved_at is None][-1] == "new"
+    said = together(known, new, now=NOW + 42.0)
+    assert said.news == ((new, AlertNews.RECEIVED),)
+    assert [one.fingerprint for one in said.known if one.resolved_at is None][-1] == "new"
 
 
 @pytest.mark.parametrize("action", [AlertActionType.SUSPEND, AlertActionType.DISABLE])
 def test_what_decides_over_others_has_room_in_a_full_status(action: AlertActionType) -> None:
-    """The last of the others goes, and what only asks to look is let in by none of them."""
-    known = full()
-    what, after_it = heard(known, alert("new"), AlertAction(type=action), EXPIRE, NOW + 40.0)
-    assert what is AlertNews.RECEIVED
-    assert [one.fingerprint for one in after_it] == [*(str(place) for place in range(MAX_ALERTS - 1)), "new"]
-    assert heard(known, alert("look"), LOOK, EXPIRE, NOW + 40.0)[0] is AlertNews.CROWDED
-    assert TRUNCATED in [one.fingerprint for one in truncated(known, NOW + 40.0)]
+    """The last of the others goes, and that is told; what only asks to look is let in by none of them."""
+    known, new = full(), alert("new")
+    said = together(known, new, action=AlertAction(type=action), now=NOW + 40.0)
+    assert said.news == ((new, AlertNews.RECEIVED),)
+    assert [one.fingerprint for one in said.known] == [*(str(place) for place in range(MAX_ALERTS - 1)), "new"]
+    assert said.evicted == known[-1:]
+    assert news(known, alert("look"), LOOK, NOW + 40.0) is AlertNews.CROWDED
+    looks = heard(known, (), NOW + 40.0, left_out=True)
+    assert [one.fingerprint for one in looks.known][-1] == TRUNCATED
+    assert looks.evicted == known[-1:]
+
+
+def test_what_a_message_itself_leaves_no_room_for_is_not_told_to_be_known() -> None:
+    """Whether it was new or known before: 32 fit, and one that turns off comes first."""
+    new, known = [alert(str(place)) for place in range(MAX_ALERTS)], full()
+    off = (alert("off"), binding(OFF))
+    for before, evicted in (((), ()), (known, known[-1:])):
+        said = heard(before, [*((one, binding()) for one in new), off], NOW + 40.0)
+        assert [one.fingerprint for one, what in said.news if what is AlertNews.CROWDED] == ["31"]
+        assert len(said.known) == MAX_ALERTS
+        assert said.evicted == evicted
+
+
+def test_what_is_over_by_the_same_message_makes_room() -> None:
+    """Though it is named after the one that fires."""
+    said = together(full(), alert("new"), alert("7", firing=False), now=NOW + 40.0)
+    assert [what for _, what in said.news] == [AlertNews.RECEIVED, AlertNews.RESOLVED]
+    assert "new" in [one.fingerprint for one in said.known]
+    assert said.evicted == ()
+
+
+def test_of_a_message_of_thousands_those_that_come_first_are_known() -> None:
+    """Those that suspend, named last, before 5,000 that step down."""
+    lower = [(alert(f"down {place}"), binding()) for place in range(5_000)]
+    hold = [(alert(f"hold {place}"), binding(AlertAction(type=AlertActionType.SUSPEND))) for place in range(40)]
+    said = heard((), [*lower, *hold], NOW)
+    assert [one.fingerprint for one in said.known] == [f"hold {place}" for place in range(MAX_ALERTS)]
+    assert [what for _, what in said.news].count(AlertNews.CROWDED) == 5_000 + 40 - MAX_ALERTS
 
 
 def test_alerts_that_are_over_make_room_first() -> None:
@@ -275,6 +358,12 @@ def test_what_is_said_again_changes_nothing(messages: list[Alert], data: st.Data
     for place, one in enumerate(messages):
         repeated += [one, *data.draw(st.lists(st.sampled_from(messages[: place + 1]), max_size=3))]
     assert after((), *repeated) == after((), *messages)
+
+
+@given(told())
+def test_one_message_says_what_many_say(messages: list[Alert]) -> None:
+    """Of few alerts, whatever the order."""
+    assert together((), *messages).known == after((), *messages)
 
 
 @given(told())

@@ -68,6 +68,7 @@ def test_a_documented_message_is_read() -> None:
     assert first.starts_at == pytest.approx(seconds("2026-11-30 12:00") + 0.123456, abs=1e-6)
     assert (second.fingerprint, second.firing) == ("0e394c6f1a52d8b7", False)
     assert second.starts_at == seconds("2026-11-30 11:00")
+    assert (first.ends_at, second.ends_at) == (seconds("0001-01-01"), seconds("2026-11-30 11:10"))
     assert message.truncated_alerts == 0
     assert message.namespace("namespace") == "llm"
 
@@ -82,8 +83,10 @@ def test_fields_of_later_versions_are_passed_over() -> None:
 
 def test_fields_that_a_message_may_leave_out_are_not_missed() -> None:
     """`truncatedAlerts` is younger than version 4, and nothing here is read but alerts."""
-    message = read_message(json.dumps({"version": "4", "alerts": [alert_json()]}).encode())
+    alert = {name: value for name, value in alert_json().items() if name != "endsAt"}
+    message = read_message(json.dumps({"version": "4", "alerts": [alert]}).encode())
     assert (len(message.alerts), message.truncated_alerts, message.namespace("namespace")) == (1, 0, None)
+    assert message.alerts[0].ends_at is None
 
 
 @pytest.mark.parametrize(
@@ -135,6 +138,7 @@ NO_MESSAGES: dict[str, tuple[bytes, str]] = {
     "no labels of its group": (message_json(groupLabels=[]), "groupLabels"),
     "no fingerprint": (message_json({**alert_json(), "fingerprint": ""}), "alerts.0.fingerprint"),
     "a long fingerprint": (message_json({**alert_json(), "fingerprint": "x" * 65}), "alerts.0.fingerprint"),
+    "an end that is no moment": (message_json({**alert_json(), "endsAt": "soon"}), "alerts.0.endsAt"),
     "another status": (message_json({**alert_json(), "status": "pending"}), "alerts.0.status"),
     "a number as label": (message_json({**alert_json(), "labels": {"alertname": 1}}), "alerts.0.labels.alertname"),
 }

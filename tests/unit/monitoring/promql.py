@@ -7,6 +7,8 @@ WORDS = frozenset({"and", "or", "unless", "offset", "bool"})
 GROUPING = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)")
 DURATION = re.compile(r"\[[^\]]*\]")
 SELECTOR = re.compile(r'(?<![\w:."])([a-zA-Z_:][\w:]*)?\s*\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\}')
+ARGUMENT = re.compile(r',\s*"(?:[^"\\]|\\.)*"')
+"""A string that a function is given, such as a pattern of `label_replace`; in a selector a label stands before it."""
 NAME = re.compile(r'(?<![\w:."])[a-zA-Z_:][\w:]*(?!\s*\()(?![\w:])')
 MATCHER = re.compile(r'(\w+)\s*(?:=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"')
 
@@ -29,7 +31,7 @@ class Query:
 def read(query: str) -> Query:
     """What a query names."""
     grouped = {label.strip() for found in GROUPING.findall(query) for label in found.split(",")} - {""}
-    rest = DURATION.sub("", GROUPING.sub("", query))
+    rest = DURATION.sub("", ARGUMENT.sub("", GROUPING.sub("", query)))
     found = set()
     for name, chosen in SELECTOR.findall(rest):
         matchers = dict(MATCHER.findall(chosen))

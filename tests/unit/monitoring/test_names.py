@@ -93,6 +93,7 @@ def test_some_rule_asks_for_every_recorded_series() -> None:
         ("a / on (n) group_left (m) b offset 2m", {("a", ()), ("b", ())}, ("n", "m")),
         ('{__name__=~"a|b", n="m"}', {("a", ("n",)), ("b", ("n",))}, ()),
         ("time() - max(a_b) > 7200 unless 0 * c", {("a_b", ()), ("c", ())}, ()),
+        ('label_replace(a{c!~".{9,}", d="e"}, "n", "$1", "p", "(.+)-[a-z]{5}")', {("a", ("c", "d"))}, ()),
     ],
 )
 def test_series_and_labels_are_read_off_a_query(

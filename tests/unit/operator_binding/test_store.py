@@ -82,6 +82,14 @@ def test_what_a_new_list_leaves_out_is_dropped_once_the_list_has_ended() -> None
     assert store.left_out(1000.0) == []
 
 
+def test_a_clock_that_is_set_back_in_the_middle_of_a_list_drops_nothing() -> None:
+    """What counts is the order in which objects were seen."""
+    store = Store()
+    store.put(POLICIES, thing("a", "1"), 1000.0, listed=True)
+    store.put(POLICIES, thing("b", "2"), 940.0, listed=True)
+    assert store.left_out(940.0 + LIST_SECONDS) == []
+
+
 def test_a_list_of_one_resource_or_namespace_says_nothing_of_another() -> None:
     """Each namespace has a watch of its own where only some are watched."""
     store = Store(per_namespace=True)

@@ -94,12 +94,12 @@ def test_every_reason_is_one_word_and_of_its_own_type_and_has_its_meaning() -> N
 
 
 def test_every_type_can_be_true_and_false() -> None:
-    """Unknown is what it is before it is looked at."""
+    """Unknown is what it is before it is looked at, and metrics where there is no pod to have any."""
     for type_ in ConditionType:
-        assert {reason.status for reason in ConditionReason if reason.type is type_} == {
-            ConditionStatus.TRUE,
-            ConditionStatus.FALSE,
-        }
+        found = {reason.status for reason in ConditionReason if reason.type is type_}
+        assert found - {ConditionStatus.UNKNOWN} == {ConditionStatus.TRUE, ConditionStatus.FALSE}
+    unknown = [reason for reason in ConditionReason if reason.status is ConditionStatus.UNKNOWN]
+    assert unknown == [ConditionReason.NO_PODS]
 
 
 def test_the_table_for_the_documentation_has_every_type_and_reason() -> None:

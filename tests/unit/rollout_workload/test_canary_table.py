@@ -37,6 +37,7 @@ OVER = {E.UNDONE: LET_GO, E.GONE: LEFT}
 TABLE: Mapping[Phase, Mapping[Event, tuple[Phase | None, Step]]] = {
     P.STARTING: {
         E.UNWRITTEN: (P.STARTING, S.WRITE),
+        E.REFUSED: ROLLED_BACK,
         E.FIRST_POD: (P.STARTING, S.HOLD),
         E.HELD: (P.CANARY, S.WAIT),
         **FAILING,

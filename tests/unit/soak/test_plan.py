@@ -4,7 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from tests.support.soak_plan import LANES, OPERATORS, TARGETS, What, plan
+from specloop_policy.model import AlertActionType
+from tests.support.soak_plan import ALERTS, LANES, OPERATORS, TARGETS, What, each_once, plan
 
 SECONDS = 600.0
 SEEDS = pytest.mark.parametrize("seed", range(20))
@@ -47,6 +48,7 @@ def test_no_kind_of_trouble_is_left_out_and_nobody_is_spared() -> None:
     assert {one.what for one in found} == set(What)
     assert {one.whom for one in found if one.what is What.FREEZE} == set(OPERATORS)
     assert {one.whom for one in found if one.what is What.ALERT} == set(TARGETS)
+    assert {ALERTS[one.how]["type"] for one in found if one.what is What.ALERT} == set(AlertActionType)
 
 
 def test_a_frozen_operator_stays_so_for_longer_than_a_lease_lasts() -> None:
@@ -60,3 +62,16 @@ def test_a_row_of_the_table_says_when_for_how_long_to_whom_and_what() -> None:
     [first, *_] = [one for one in plan(7, SECONDS) if one.what is What.OVERRIDE]
     words = f"{first.whom:<10}  override: {first.how}"
     assert first.row == f"{first.at:7.1f}  {first.lasts:5.1f}  {words}"
+
+
+@SEEDS
+def test_a_short_run_has_each_kind_of_trouble_once_and_is_over_in_time(seed: int) -> None:
+    """The longest takes a minute; nobody has two of a lane at a time."""
+    found = each_once(seed, 60.0)
+    assert sorted(one.what for one in found) == sorted(What)
+    assert all(one.at >= 0.0 and one.at + one.lasts <= 60.0 + 1e-9 for one in found)
+    for lane in LANES:
+        kinds = {one.what for one in lane.troubles}
+        for victim in lane.victims:
+            own = [one for one in found if one.whom == victim and one.what in kinds]
+            assert all(after.at >= before.at + before.lasts - 1e-9 for before, after in pairwise(own))

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from specloop_operator.governor import World, put_back, read_status
-from specloop_operator.remembered import Remembered, recall, store
+from specloop_operator.governor import World, put_back
+from specloop_operator.remembered import Remembered, read_status, recall, store
 from specloop_operator.sight import see
 from specloop_operator.slots import Slots
 from specloop_operator.turn import Turn, take_turn

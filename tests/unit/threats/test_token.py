@@ -52,11 +52,16 @@ class Network:
 
 def look(actuator_of: Vault, network: Network, *sights: Sight, seconds: float = 0.0) -> list[Sight]:
     """One round over each of these, so many seconds apart."""
+    return look_at(actuator_of, network, *((one, place * seconds) for place, one in enumerate(sights)))
+
+
+def look_at(actuator_of: Vault, network: Network, *sights: tuple[Sight, float]) -> list[Sight]:
+    """One round over each of these, at its time."""
 
     async def rounds() -> list[Sight]:
         async with httpx.AsyncClient(transport=httpx.MockTransport(network.answer)) as client:
             actuator = LiveActuator(client, actuator_of)
-            return [await actuator.round(one, Remembered(), place * seconds) for place, one in enumerate(sights)]
+            return [await actuator.round(one, Remembered(), now) for one, now in sights]
 
     return asyncio.run(rounds())
 
@@ -100,6 +105,23 @@ def test_a_secret_is_read_in_the_policys_own_namespace_and_its_token_kept_for_th
     look(vault, network, sight("llm"), sight("theirs"), sight("llm"), seconds=TOKEN_SECONDS / 4.0)
     assert vault.asked == [("llm", "specloop-live"), ("theirs", "specloop-live")]
     assert network.shown["10.0.0.1"] == {"Bearer ours", "Bearer another"}  # the pods of both have these addresses
+
+
+def test_a_token_is_forgotten_after_its_time_whoever_looks_next() -> None:
+    """Its policy may be gone.  Where its clock is set back, it would be found again if it was still kept.
+
+    At 0 s ours is read, at 61 s that of others, at 30 s ours is asked for anew, and kept until 90 s.
+    """
+    vault, ours, others = Vault({"llm": "ours", "theirs": "another"}), sight("llm"), sight("theirs")
+    look_at(vault, Network(), (ours, 0.0), (others, TOKEN_SECONDS + 1.0), (ours, 30.0), (ours, 89.0), (ours, 90.0))
+    assert [namespace for namespace, _ in vault.asked] == ["llm", "theirs", "llm", "llm"]
+
+
+def test_a_token_is_not_kept_longer_for_a_clock_that_is_set_back() -> None:
+    """Read at 1,000 s, and asked for anew by the clock that says 0 s."""
+    vault = Vault({"llm": TOKEN})
+    look_at(vault, Network(), (sight(), 1000.0), (sight(), 0.0), (sight(), 59.0))
+    assert len(vault.asked) == 2
 
 
 def test_a_policy_in_a_namespace_without_the_secret_gets_nobody_elses() -> None:

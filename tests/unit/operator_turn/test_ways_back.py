@@ -1,0 +1,306 @@
+"""Ways back that are not open, writes that do not stick, and roll-outs that would be begun again and again."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from specloop_operator.turn import Turn, new_generation
+from specloop_policy.canary import Ending, Kind, Phase, Step
+from specloop_policy.decision import FiringAlert
+from specloop_policy.model import AlertActionType
+from tests.support.policies import LEVELS
+from tests.unit.operator_turn.live_scenes import LiveScene
+from tests.unit.operator_turn.scenes import OPEN, PASSED, SLOWER, WRONG, Scene, moment, windows
+
+DEADLINE = 1800.0
+"""The default of progressDeadlineSeconds."""
+
+
+def renamed(scene: Scene, **names: str) -> None:
+    """Somebody edits the policy and calls levels otherwise."""
+    levels = [{**level, "name": names.get(level["name"], level["name"])} for level in LEVELS]
+    edited(scene, levels=levels)
+
+
+def edited(scene: Scene, **spec: object) -> None:
+    """Somebody edits the policy."""
+    scene.spec.update(spec)
+    scene.generation += 1
+    scene.remembered = new_generation(scene.remembered)
+
+
+class TestALevelThatWasLostOnceAndIsAskedForAllTheSame:
+    """k3 was slower beside k5, so that rules leave it alone; an override promoted it."""
+
+    @pytest.fixture
+    def scene(self) -> Scene:
+        """It runs, and is watched."""
+        scene = Scene().soaking()
+        scene.turn(verdict=SLOWER)
+        scene.all_at("k5")
+        assert scene.turn(verdict=None).ended is Ending.LOST
+        scene.override("k3")
+        scene.turn(windows=())
+        scene.until_promoted("k3")
+        return scene
+
+    def test_is_left_for_harm(self, scene: Scene) -> None:
+        """That it was lost before does not keep it from being left now; the failure is what is remembered."""
+        scene.pods[0].restarts = 7
+        turn = scene.turn()
+        assert turn.began is not None
+        assert (turn.began.kind, turn.began.level) == (Kind.RETREAT, "k5")
+        assert [(one.level, one.until) for one in scene.remembered.state.quarantine] == [("k3", None)]
+
+    def test_is_left_by_hand(self, scene: Scene) -> None:
+        scene.roll_back()
+        turn = scene.turn()
+        assert turn.began is not None
+        assert (turn.began.kind, turn.began.level) == (Kind.RETREAT, "k5")
+
+
+class TestAWayBackThatIsNotOpen:
+    """k3 was promoted, and the policy has k5 no more."""
+
+    @pytest.fixture
+    def scene(self) -> Scene:
+        scene = Scene().promoted()
+        edited(scene, levels=[level for level in LEVELS if level["name"] != "k5"])
+        scene.measured = replace(scene.measured, windows=())
+        scene.now += 100.0
+        return scene
+
+    def test_leads_further_down_where_there_is_harm(self, scene: Scene) -> None:
+        scene.pods[0].restarts = 9
+        turn = scene.turn()
+        assert turn.began is not None
+        assert (turn.began.kind, turn.began.level) == (Kind.RETREAT, "ngram")
+
+    def test_by_hand_is_done_and_silences_nobody(self, scene: Scene) -> None:
+        """An override after it counts as always."""
+        scene.roll_back()
+        scene.override("disabled")
+        turn = scene.turn()
+        assert turn.began is not None
+        assert (turn.began.kind, turn.began.level) == (Kind.FORCED, "disabled")
+
+
+def test_a_wish_on_the_way_back_is_fulfilled_by_it() -> None:
+    """Back before the canary is where it was asked to be: not one level further."""
+    scene = Scene().promoted()
+    scene.now += 1000.0
+    scene.low()
+    scene.turn()
+    scene.until_soaking("ngram")
+    scene.turn(verdict=WRONG)
+    scene.roll_back()
+    scene.turn(verdict=None)
+    scene.all_at("k3")
+    assert scene.turn(windows=()).ended is Ending.FAILED
+    assert [scene.turn().began for _ in range(3)] == [None] * 3
+    assert (scene.level, [one.level for one in scene.remembered.state.quarantine]) == ("k3", ["ngram"])
+
+
+def test_a_wish_counts_after_one_whose_clock_was_ahead() -> None:
+    """Each is another one by its time, whichever is later."""
+    scene = Scene().promoted()
+    scene.now += 3600.0
+    scene.roll_back()
+    scene.now -= 3600.0
+    assert scene.turn().began is not None
+    scene.all_at("k5")
+    assert scene.turn().ended is Ending.PROMOTED
+    edited(scene)
+    scene.now += 1000.0
+    scene.promoted()
+    scene.roll_back()
+    began = scene.turn(windows=()).began
+    assert began is not None
+    assert began.level == "k5"
+
+
+class TestLevelsThatAreCalledOtherwise:
+    """The setting is what counts: a name is the policy's own."""
+
+    def test_are_nobodys_doing(self) -> None:
+        scene = Scene().promoted()
+        renamed(scene, k3="three")
+        turn = scene.turn(windows=())
+        assert turn.remembered.reverted == ""
+        assert scene.remembered.state.level == "three"
+
+    def test_in_the_middle_of_a_canary_lead_back(self) -> None:
+        scene = Scene().soaking()
+        renamed(scene, k5="five", k3="three")
+        assert scene.turn().remembered.rollout is not None
+        scene.all_at("k5")
+        turn = scene.turn(verdict=None)
+        assert turn.ended is Ending.CANCELLED
+        assert turn.remembered.reverted == ""
+
+
+class TestAWrite:
+    """To the pod template, that the API server refuses or somebody undoes."""
+
+    def test_that_is_refused_until_the_deadline_ends_the_roll_out_with_the_refusal(self) -> None:
+        """So that the one place for roll-outs is free again; it is tried again after a gap."""
+        scene = Scene()
+        scene.override("k3")
+        began = scene.turn()
+        scene.level = "k5"  # it was refused
+        refusal = "applying to Deployment llm/llama: HTTP 403"
+        turn = scene.turn(attempt=refusal)
+        scene.level = "k5"
+        assert (turn.step, turn.words) == (
+            Step.WRITE,
+            f"writing k3 into the pod template; the last try failed: {refusal}",
+        )
+        scene.now += DEADLINE
+        turn = scene.turn(attempt=refusal)
+        assert turn.remembered.rollout is not None
+        assert turn.remembered.rollout.phase is Phase.ROLLING_BACK
+        ended = scene.turn(attempt="")
+        assert ended.ended is Ending.LOST
+        assert f"k3 could not be written within 1800 s: {refusal}" in ended.words
+        assert began.began is not None
+        assert scene.turn(attempt=None).began is None
+
+    def test_is_tried_before_it_is_given_up_after_an_outage(self) -> None:
+        """The operator was away for longer than the deadline: nothing was refused."""
+        scene = Scene()
+        scene.override("k3")
+        scene.turn()
+        scene.level = "k5"
+        scene.now += DEADLINE
+        assert scene.turn(attempt=None).step is Step.WRITE
+
+    def test_of_the_way_back_is_not_repeated_for_ever(self) -> None:
+        """A controller that puts the new level in again and again."""
+        scene = Scene().soaking()
+        assert scene.turn(verdict=WRONG).step is Step.PUT_BACK
+        scene.level = "k3"
+        assert scene.turn(verdict=None, attempt="").step is Step.PUT_BACK
+        scene.level = "k3"
+        scene.now += DEADLINE
+        turn = scene.turn(attempt="")
+        assert turn.ended is Ending.ABANDONED
+        assert "k5 could not be written within 1800 s: somebody puts k3 back" in turn.words
+
+
+def looked(scene: Scene, speak: Callable[[Scene], None], looks: int = 240) -> int:
+    """Look as often, with a workload that follows its template; how many roll-outs began.  240 looks are an hour."""
+    began = 0
+    for _ in range(looks):
+        rollout = scene.remembered.rollout
+        if rollout is None or rollout.phase in (Phase.ROLLING_BACK, Phase.PROMOTING):
+            scene.all_at(scene.level)
+        elif rollout.phase is Phase.STARTING and scene.level == rollout.level and len(scene.pods) == scene.replicas:
+            scene.canary(rollout.level)
+        speak(scene)
+        began += scene.turn(verdict=OPEN).began is not None
+    return began
+
+
+def silent_while(scene: Scene, *always: FiringAlert) -> None:
+    """An alert about canaries suspends the policy while there is one."""
+    canary = any(pod.level != "k5" for pod in scene.pods)
+    scene.alerts = (*always, *([FiringAlert("Stuck", AlertActionType.SUSPEND)] if canary else []))
+
+
+SLOW = FiringAlert("Slow", AlertActionType.STEP_DOWN)
+
+
+@pytest.mark.parametrize("asked", ["override", "alert"])
+def test_what_is_asked_for_is_not_begun_again_and_again_under_an_alert_about_its_canary(asked: str) -> None:
+    """Twice in the hour: the first time may be chance, and after the second the gap is two hours."""
+    scene = Scene()
+    if asked == "override":
+        scene.override("k3")
+    always = (SLOW,) if asked == "alert" else ()
+    assert looked(scene, lambda scene: silent_while(scene, *always)) == 2
+
+
+class Stamped(Scene):
+    """Something changes the target's image whenever it is written."""
+
+    stamps = 0
+
+    def _carry_out(self, turn: Turn) -> None:
+        super()._carry_out(turn)
+        if turn.step in (Step.WRITE, Step.PUT_BACK):
+            self.stamps += 1
+            self.image = f"r{self.stamps}.example/vllm/vllm-openai:v0.32.0"
+
+
+def test_nor_where_every_write_has_somebody_change_the_target() -> None:
+    scene = Stamped()
+    scene.override("k3")
+    assert looked(scene, lambda scene: None) == 2
+
+
+def test_one_deploy_beside_a_canary_costs_what_is_asked_for_no_time() -> None:
+    """It is begun again at the next look."""
+    scene = Scene()
+    scene.override("k3")
+    scene.turn()
+    scene.until_soaking("k3")
+    scene.image = "vllm/vllm-openai:v0.33.0"
+    scene.turn(verdict=OPEN)
+    scene.all_at("k5")
+    scene.turn(verdict=None)
+    assert scene.turn().began is not None
+
+
+class TestLiveCanaries:
+    """One pod is asked for K = 3, the others stay at 5."""
+
+    @pytest.mark.parametrize("how", ["suspend", "recommend"])
+    def test_are_taken_back_where_nothing_is_to_be_changed_any_more(self, how: str) -> None:
+        scene = LiveScene()
+        scene.low()
+        scene.turn()
+        for _ in range(4):
+            scene.turn(verdict=OPEN, windows=())
+        assert sorted(scene.tokens) == [3, 5, 5]
+        if how == "suspend":
+            scene.suspend()
+        else:
+            scene.spec["mode"] = "Recommend"
+        for _ in range(3):
+            scene.turn(verdict=None)
+        assert (scene.tokens, scene.remembered.rollout) == ([5, 5, 5], None)
+
+    def test_do_no_harm_by_what_idle_pods_did_before(self) -> None:
+        """Two pods restarted three times long ago, and take the new K with their next request."""
+        scene = LiveScene()
+        for pod in scene.pods[1:]:
+            pod.restarts = 3
+            scene.plugins[pod.name].idle = True
+        scene.low()
+        turn = scene.turn()
+        for verdict in (OPEN, OPEN, OPEN, PASSED, PASSED, PASSED):
+            turn = turn if turn.ended else scene.turn(verdict=verdict, windows=())
+        assert turn.ended is Ending.PROMOTED
+        for pod in scene.pods[1:]:
+            scene.plugins[pod.name].idle = False
+        assert scene.turn(verdict=None).began is None
+
+
+def test_a_probe_that_wins_at_the_limit_of_the_day_goes_on() -> None:
+    """Probe and win are one change, which was counted when the probe began."""
+    scene = Scene(level="k3", spec={"guardrails": {"maxChangesPerDay": 2}})
+    scene.remembered = replace(scene.remembered, state=replace(scene.remembered.state, level="k3"))
+    scene.promoted("ngram")
+    scene.now += 4000.0
+    scene.measured = replace(scene.measured, windows=windows(scene.pods, 0.6, scene.now + 15.0))
+    probe = scene.turn()
+    assert probe.began is not None
+    assert probe.began.kind is Kind.PROBE
+    scene.until_soaking("k3")
+    for _ in range(40):
+        scene.now += 105.0
+        scene.measured = replace(scene.measured, windows=windows(scene.pods, 0.6, scene.now + 15.0))
+        if scene.turn(verdict=PASSED).moved is Phase.PROMOTING:
+            return
+    raise AssertionError(f"still {scene.turns[-1].words} at {moment(scene.now)}")
