@@ -14,6 +14,7 @@ from specloop_policy.canary import Rollout
 from specloop_policy.decision import PolicyState
 from specloop_policy.report import as_time, maybe_seconds, maybe_time
 from specloop_policy.rollout_status import (
+    MOST_TIMES,
     InterruptedMemory,
     LiveMemory,
     RangeMemory,
@@ -37,6 +38,15 @@ class LiveHold:
 
 
 @dataclass(frozen=True, slots=True)
+class Interrupted:
+    """A roll-out that somebody asked for, and that something else ended: when, and how often since a day without."""
+
+    level: str
+    at: float
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
 class Remembered:
     """The memory of decisions, and where the operator's own doings stand."""
 
@@ -54,8 +64,8 @@ class Remembered:
     """The override that was in force then, in words: it says nothing new."""
     rolled_back_at: float | None = None
     """Time of the last wish to roll back that was carried out, seconds since the epoch."""
-    interrupted: tuple[str, float] | None = None
-    """The level of the last roll-out that was asked for and that an alert or a change of the target ended, and when."""
+    interrupted: Interrupted | None = None
+    """The last roll-out that was asked for and that an alert or a change of the target ended."""
     live: LiveHold | None = None
     """What running pods are held at over what the template says; None: at the template's."""
     shed_failed: str = ""
@@ -80,7 +90,7 @@ def recall(memory: Memory | None) -> Remembered:
         memory.reverted or "",
         memory.reverted_wish or "",
         maybe_seconds(memory.rolled_back_at),
-        None if memory.interrupted is None else (memory.interrupted.level, memory.interrupted.at.timestamp()),
+        None if memory.interrupted is None else _interrupted(memory.interrupted),
         None if memory.live is None else _held(memory.live),
         memory.shed_failed or "",
         tuple(one for one in memory.configurations if _is_object(one)),
@@ -94,7 +104,7 @@ def store(remembered: Remembered) -> Memory:
         update={
             "rollout": None if rollout is None else to_rollout_memory(rollout, remembered.canary_pods),
             "watch": None if watch is None else to_watch_memory(watch),
-            "interrupted": None if cut is None else InterruptedMemory(level=cut[0], at=as_time(cut[1])),
+            "interrupted": None if cut is None else _interrupted_memory(cut),
             "live": None if live is None else _hold_memory(live),
             "shed_failed": remembered.shed_failed or None,
             "configurations": remembered.configurations,
@@ -113,6 +123,14 @@ def _is_object(text: str) -> bool:
         return isinstance(json.loads(text), dict)
     except ValueError:
         return False
+
+
+def _interrupted(memory: InterruptedMemory) -> Interrupted:
+    return Interrupted(memory.level, memory.at.timestamp(), memory.times)
+
+
+def _interrupted_memory(known: Interrupted) -> InterruptedMemory:
+    return InterruptedMemory(level=known.level, at=as_time(known.at), times=min(known.times, MOST_TIMES))
 
 
 def _held(memory: LiveMemory) -> LiveHold:

@@ -11,14 +11,14 @@ from enum import StrEnum
 
 from specloop_operator.conditions import ConditionReason
 from specloop_operator.live_asks import braked, canary_of, hold_of, live_view, shed_due
-from specloop_operator.remembered import Remembered
+from specloop_operator.remembered import Interrupted, Remembered
 from specloop_operator.sight import Sight, enforces
 from specloop_policy import memory
 from specloop_policy.annotations import Rollback
 from specloop_policy.canary import Ending, Kind, Phase, Plan, Rollout, Step, begin, plan
 from specloop_policy.decision import ActionName, Decision, FailedChange, Inputs, Override, PolicyState
 from specloop_policy.gate import GateVerdict, Result
-from specloop_policy.guardrails import ANY, DAY_SECONDS, left_in_vain, with_loss, without_trial
+from specloop_policy.guardrails import DAY_SECONDS, left_in_vain, with_loss, without_trial
 from specloop_policy.ladder import Level
 from specloop_policy.model import ActuatorType
 from specloop_policy.observation import Observation, Service, Window, Workload
@@ -428,18 +428,18 @@ def _go_on(sight: Sight, remembered: Remembered, measured: Measured, now: float,
 def _cut(sight: Sight, remembered: Remembered, found: Plan, now: float, called_off: str) -> Remembered:
     """Where a roll-out that somebody had asked for is cut short by what may happen just because of it.
 
-    Once in a day that may be chance, and it is begun again at once; from the second time on after a growing gap.
+    Once in a day that may be chance, and it is begun again at once; from the second time on a cool-down later, and
+    later still each time.
     """
     rollout, state, known = found.rollout, remembered.state, remembered.interrupted
-    level = sight.policy.ladder.find(rollout.level)
-    changed = rollout.ending is Ending.CANCELLED and not called_off
-    unasked = level is not None and (changed or suspends(sight.alerts) is not None)
-    again = known is not None and known[0] == rollout.level and now - known[1] < DAY_SECONDS
-    if unasked and again and level is not None:
-        state = memory.outdone(sight.policy, state, level, ANY, found.words, now, rules_only=False)
-    elif _cut_by_alert(sight, rollout, state, now):
+    if _cut_by_alert(sight, rollout, state, now):
         state = with_loss(sight.policy, state, rollout.level, now)
-    return replace(remembered, state=state, interrupted=(rollout.level, now) if unasked else known)
+    changed = rollout.ending is Ending.CANCELLED and not called_off
+    if changed or suspends(sight.alerts) is not None:
+        again = known is not None and known.level == rollout.level and now - known.at < DAY_SECONDS
+        known = Interrupted(rollout.level, now, known.times + 1 if again and known is not None else 1)
+        state = memory.put_off(sight.policy, state, rollout.level, found.words, known.times, now)
+    return replace(remembered, state=state, interrupted=known)
 
 
 def _cut_by_alert(sight: Sight, rollout: Rollout, state: PolicyState, now: float) -> bool:

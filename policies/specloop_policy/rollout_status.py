@@ -13,6 +13,8 @@ from specloop_policy.watch import Watch
 Hash = Annotated[str, Field(max_length=64)]
 Pods = Annotated[int, Field(ge=0)]
 Count = Annotated[int, Field(ge=0, le=65536)]
+MOST_TIMES = 1000
+"""Counted; the longest gap is reached long before."""
 PodName = Annotated[str, Field(max_length=253)]
 
 
@@ -70,6 +72,9 @@ class InterruptedMemory(Report):
 
     level: Name = Field(description="Its level.")
     at: Time = Field(description="When it was ended.")
+    times: Annotated[int, Field(ge=1, le=MOST_TIMES)] = Field(
+        description="How often that has happened, each within a day of the one before."
+    )
 
 
 class WatchMemory(Report):

@@ -38,6 +38,7 @@ def test_the_memory_has_every_field_of_the_state() -> None:
     beside = [
         "rollout",
         "watch",
+        "interrupted",
         "live",
         "shed_failed",
         "configurations",
