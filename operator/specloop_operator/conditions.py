@@ -99,12 +99,12 @@ class ConditionReason(StrEnum):
     OLDER_POLICY = ("OlderPolicy", _T.CONFLICTED, "True", "An older policy has the same target.")
     ACTIVE = ("Active", _T.SUSPENDED, "False", "The policy is not suspended.")
     BY_SPEC = ("BySpec", _T.SUSPENDED, "True", "spec.suspend is true.")
+    BY_ANNOTATION = ("ByAnnotation", _T.SUSPENDED, "True", "The annotation specloop.dev/suspend is true.")
+    BY_ALERT = ("ByAlert", _T.SUSPENDED, "True", "An alert that the policy binds to Suspend fires.")
     NOT_ASKED_FOR = ("NotAskedFor", _T.LIVE_CONTROL, "False", "The policy names no token for it, or wants restarts.")
     NOT_POSSIBLE = ("NotPossible", _T.LIVE_CONTROL, "False", "Pods cannot be controlled live: the message says why.")
     OUT_OF_LINE = ("OutOfLine", _T.LIVE_CONTROL, "False", "Some pods are not as asked, and are asked again.")
     IN_LINE = ("InLine", _T.LIVE_CONTROL, "True", "All pods that serve are as asked, or will be with a request.")
-    BY_ANNOTATION = ("ByAnnotation", _T.SUSPENDED, "True", "The annotation specloop.dev/suspend is true.")
-    BY_ALERT = ("ByAlert", _T.SUSPENDED, "True", "An alert that the policy binds to Suspend fires.")
     # fmt: on
 
 
