@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from specloop_operator.binding import Binding, BindingError, bind
-from specloop_operator.cluster import ApiError, Cluster
+from specloop_operator.cluster import ApiError, Cluster, Conflict
 from specloop_operator.conditions import ConditionReason
 from specloop_operator.live import LiveActuator
 from specloop_operator.meter import Meter
@@ -19,10 +19,10 @@ from specloop_operator.telling import Telling
 from specloop_operator.turn import Turn, new_generation, take_turn
 from specloop_operator.workload import Target
 from specloop_policy.alerts import in_force
-from specloop_policy.canary import Kind, Phase, Rollout, Step
+from specloop_policy.canary import Ending, Kind, Phase, Rollout, Step
 from specloop_policy.engine import Engine
 from specloop_policy.evidence import Evidence, gather
-from specloop_policy.ladder import Ladder, derive_ladder
+from specloop_policy.ladder import Ladder, Level, derive_ladder
 from specloop_policy.observation import Window
 from specloop_policy.status import SpecPolicyStatus, to_ladder
 
@@ -57,6 +57,8 @@ class Governor:
         self._meter: Meter | None = None
         self._attempt: tuple[float, Phase, str] | None = None
         """The roll-out and phase of the last write, and why it was refused; "" where it was not."""
+        self._written: tuple[str, SpecPolicyStatus] | None = None
+        """The policy's version after its status was last written, and what was written."""
 
     @property
     def rolling_out(self) -> bool:
@@ -132,7 +134,8 @@ class Governor:
             attempt=None if rollout is None else self._attempted(rollout),
         )
         turn = take_turn(sight, remembered, measured, now)
-        self._world.slots.note(self.name, under_way=turn.remembered.rollout is not None)
+        under_way = turn.remembered.rollout
+        self._world.slots.note(self.name, under_way=under_way is not None and not self._stuck(sight, under_way, now))
         return turn
 
     async def _tell(
@@ -155,22 +158,33 @@ class Governor:
     async def _report_blind(
         self, body: Body, before: SpecPolicyStatus, blind: Blind, remembered: Remembered, now: float
     ) -> None:
-        """Say what is missing; a roll-out that can be followed no more is let go of, and then forgotten."""
+        """Say what is missing; a roll-out that can be followed no more goes back first, and then is forgotten.
+
+        Should the policy be readable again in between, its way back goes on as any other.
+        """
         rollout = remembered.rollout
-        if rollout is not None and rollout.kind is not Kind.RETREAT:
-            await give_up(body, rollout, self._world, blind.message)
-        if rollout is not None:
+        going = rollout is not None and rollout.kind is not Kind.RETREAT
+        before_all = going and rollout is not None and rollout.phase is not Phase.ROLLING_BACK
+        self._world.slots.note(self.name, under_way=False)
+        if before_all and rollout is not None:
+            ending = replace(rollout, phase=Phase.ROLLING_BACK, since=now, ending=Ending.CANCELLED)
+            remembered = replace(remembered, rollout=replace(ending, reason=blind.message))
+        elif rollout is not None and not rollout.live:
+            if going:
+                await give_up(body, rollout, self._world, blind.message)
             remembered = replace(remembered, rollout=None, canary_pods=None, written_level=None)
         status = blind_status(before, blind, remembered, int(body["metadata"].get("generation") or 0), now)
         await self._write(body, before, status)
         self._remembered = remembered
-        self._world.slots.note(self.name, under_way=False)
-        self._world.telling.blind(body, gave_up=rollout is not None)
+        self._world.telling.blind(body, gave_up=rollout is not None and remembered.rollout is None)
         await self._world.telling.conditions(body, before, status, now)
         await self._world.telling.expired(body, before, status, now)
+        if before_all and rollout is not None:
+            await give_up(body, rollout, self._world, blind.message)
 
     async def _write(self, body: Body, before: SpecPolicyStatus, status: SpecPolicyStatus) -> None:
-        if status == before:
+        # An older definition drops what it does not know: to write it again would bring no more.
+        if status == before or self._written == (body["metadata"]["resourceVersion"], status):
             return
         written = status.model_dump(mode="json", by_alias=True, exclude_none=True)
         try:
@@ -179,6 +193,7 @@ class Governor:
             self._remembered = None  # it may have been written all the same: whatever the status says next counts
             raise
         self._world.store.put(POLICIES, answer, self._world.now())
+        self._written = answer["metadata"]["resourceVersion"], status
 
     async def _act(self, sight: Sight, turn: Turn) -> None:
         """Take the step; the template is always said as it is to be, or it would be given up."""
@@ -192,14 +207,21 @@ class Governor:
             await self._step(sight, turn.step, rollout)
             return
         try:
-            await self._step(sight, turn.step, rollout)
+            written = await self._step(sight, turn.step, rollout)
+        except Conflict:
+            raise  # somebody else wrote in between: the next look has what they wrote
         except ApiError as error:
             self._attempt = rollout.started_at, rollout.phase, str(error)
             raise
         self._attempt = rollout.started_at, rollout.phase, ""
-        if turn.step is Step.WRITE and turn.ended is None:
+        if written and turn.step is Step.WRITE and turn.ended is None:
             # Should it be gone by the next look, somebody has undone it.
             self._remembered = replace(turn.remembered, rollout=replace(rollout, written=True))
+
+    def _stuck(self, sight: Sight, rollout: Rollout, now: float) -> bool:
+        """Whether its way back is refused for longer than it may take: tried on, it keeps nobody else waiting."""
+        overdue = now - rollout.since >= sight.limits.progress_deadline_seconds
+        return rollout.phase is Phase.ROLLING_BACK and overdue and bool(self._attempted(rollout))
 
     def _attempted(self, rollout: Rollout) -> str | None:
         """What came of the last write in a roll-out's phase; None before the first."""
@@ -207,10 +229,10 @@ class Governor:
             return None
         return self._attempt[2]
 
-    async def _step(self, sight: Sight, step: Step, rollout: Rollout) -> None:
-        """Change the workload; raises ApiError."""
+    async def _step(self, sight: Sight, step: Step, rollout: Rollout) -> bool:
+        """Change the workload; raises ApiError.  False where there is nothing to change it to."""
         target, binding = sight.target, sight.binding
-        level = sight.policy.ladder.find(rollout.level)
+        level = level_of(sight, rollout)
         match step:
             case Step.WRITE if level is not None:
                 hold = target.kind.holds_first and rollout.phase is not Phase.PROMOTING
@@ -230,7 +252,8 @@ class Governor:
                     if stuck and pod.is_new(rollout) is left_behind:
                         await self._world.cluster.delete_pod(target.namespace, pod.name, pod.uid)
             case _:
-                pass
+                return False
+        return True
 
     async def _apply(self, target: Target, template: Body, *, hold: bool = False) -> None:
         await apply(target, template, self._world, hold=hold)
@@ -260,6 +283,15 @@ async def put_back(sight: Sight, rollout: Rollout, world: World) -> None:
         await apply(sight.target, sight.target.ours(sight.target.template), world)
 
 
+def level_of(sight: Sight, rollout: Rollout) -> Level | None:
+    """The level that is rolled out, also where an edited policy calls it otherwise; None where it has it no more."""
+    named = sight.policy.ladder.find(rollout.level)
+    if named is not None or not rollout.setting or rollout.live:
+        return named
+    written = (one for one in sight.policy.ladder.levels if one.name in sight.keys)
+    return next((one for one in written if sight.binding.setting_at(one) == rollout.setting), None)
+
+
 def _old_binding(templates: Sequence[Body], sight: Sight, rollout: Rollout) -> Binding | None:
     """The latest template at the level that is gone back to; the latest other where an edited policy has it no more."""
     others = []
@@ -284,7 +316,8 @@ async def give_up(body: Body, rollout: Rollout, world: World, why: str) -> None:
         await _let_go(body, rollout, world, why)
         return
     if rollout.live:
-        await world.live.round(sight, replace(recall(status.memory), rollout=None), world.now())
+        back = replace(rollout, phase=Phase.ROLLING_BACK)
+        await world.live.round(sight, replace(recall(status.memory), rollout=back), world.now())
         await world.telling.cancelled(sight.target, f"{rollout.level} is taken back: {why}", world.now())
         return
     running = sight.level.name if sight.level is not None else None
@@ -307,8 +340,19 @@ async def _let_go(body: Body, rollout: Rollout, world: World, why: str) -> None:
         await apply(target, now.restored(before), world)
         await world.telling.cancelled(target, f"{rollout.level} is taken back: {why}", world.now())
     elif target.held_by_us:
-        await apply(target, target.ours(target.template), world)
-        await world.telling.cancelled(target, f"{rollout.level} is left as it is: {why}", world.now())
+        done = "is taken back" if await take_back(target, world, unless=now is not None) else "is left as it is"
+        await world.telling.cancelled(target, f"{rollout.level} {done}: {why}", world.now())
+
+
+async def take_back(target: Target, world: World, *, unless: bool = False) -> bool:
+    """Let go of a workload with the latest template that says something else in what is ours: all pods but the canary
+    run that.  False where it has none, or `unless` the present one is to stay.
+    """
+    now = target.ours(target.template)
+    older = [] if unless else [target.ours(template) for template in await world.cluster.old_templates(target)]
+    then = next((part for part in older if part != now), now)
+    await apply(target, then, world)
+    return then != now
 
 
 def _bound(body: Body, template: Body) -> Binding | None:

@@ -208,7 +208,7 @@ def _out_of_reach(sight: Sight) -> list[FailedChange]:
         away = [one for one in levels if one.name not in live.reach and one != running]
         return [FailedChange(one.name, "", words, untried=True) for one in away]
     template = sight.template_level
-    if live.problem and template is not None and template != running:
+    if live.problem and not live.reach and template is not None and template != running:
         words = f"pods are held live at another level, and live control is not possible any more: {live.problem}"
         return [FailedChange(template.name, "", words, untried=True)]
     return []

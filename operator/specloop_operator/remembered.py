@@ -42,6 +42,7 @@ class Interrupted:
     """A roll-out that somebody asked for, and that something else ended: when, and how often since a day without."""
 
     level: str
+    by: str
     at: float
     times: int
 
@@ -126,11 +127,12 @@ def _is_object(text: str) -> bool:
 
 
 def _interrupted(memory: InterruptedMemory) -> Interrupted:
-    return Interrupted(memory.level, memory.at.timestamp(), memory.times)
+    return Interrupted(memory.level, memory.by, memory.at.timestamp(), memory.times)
 
 
 def _interrupted_memory(known: Interrupted) -> InterruptedMemory:
-    return InterruptedMemory(level=known.level, at=as_time(known.at), times=min(known.times, MOST_TIMES))
+    at, times = as_time(known.at), min(known.times, MOST_TIMES)
+    return InterruptedMemory(level=known.level, by=known.by[:4096], at=at, times=times)
 
 
 def _held(memory: LiveMemory) -> LiveHold:

@@ -68,6 +68,8 @@ def blind_status(
     rollout = before.memory.rollout if before.memory is not None else None
     if rollout is not None and remembered.rollout is None:
         rows[ConditionType.PROGRESSING] = (ConditionReason.CANCELLED, f"{rollout.level} is given up: {blind.message}")
+    elif remembered.rollout is not None and remembered.rollout.phase is Phase.ROLLING_BACK:
+        rows[ConditionType.PROGRESSING] = (ConditionReason.ROLLING_BACK, remembered.rollout.reason)
     return before.model_copy(
         update={
             "observed_generation": generation,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from specloop_operator.cluster import ApiError
-from specloop_operator.governor import World, apply
+from specloop_operator.governor import World, take_back
 from specloop_operator.remembered import read_status
 from specloop_operator.store import target_of
 from specloop_operator.workload import Target
@@ -38,12 +38,7 @@ def _under_way(body: Body) -> bool:
 
 
 async def _put_right(target: Target, world: World) -> None:
-    """What is ours goes back to the latest template that says something else: all pods but the canary run that."""
-    now = target.ours(target.template)
-    older = [target.ours(template) for template in await world.cluster.old_templates(target)]
-    then = next((part for part in older if part != now), now)
-    await apply(target, then, world)
-    back = "its template stays as it is" if now == then else "the template before was put back"
+    back = "the template before was put back" if await take_back(target, world) else "its template stays as it is"
     await world.telling.left_paused(
         target, f"was left held by a roll-out that no policy goes on with: {back}", world.now()
     )

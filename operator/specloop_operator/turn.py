@@ -18,13 +18,14 @@ from specloop_policy.annotations import Rollback
 from specloop_policy.canary import Ending, Kind, Phase, Plan, Rollout, Step, begin, plan
 from specloop_policy.decision import ActionName, Decision, FailedChange, Inputs, Override, PolicyState
 from specloop_policy.gate import GateVerdict, Result
-from specloop_policy.guardrails import DAY_SECONDS, left_in_vain, with_loss, without_trial
+from specloop_policy.guardrails import DAY_SECONDS, left_in_vain, quarantine_of, with_loss, without_trial
 from specloop_policy.ladder import Level
 from specloop_policy.model import ActuatorType
 from specloop_policy.observation import Observation, Service, Window, Workload
 from specloop_policy.policy import Policy
 from specloop_policy.schedules import scheduled_level
 from specloop_policy.step import level_before, step
+from specloop_policy.times import rfc3339
 from specloop_policy.watch import Watch, judge_watch
 from specloop_policy.wishes import asks_in_vain, suspends, urgent_wish, wish_in_force
 
@@ -101,7 +102,8 @@ def new_generation(remembered: Remembered) -> Remembered:
     if state.owed is not None:
         state = without_trial(state, state.owed)
     # Its level may be called otherwise by now, which nobody shall take for somebody else's doing.
-    return replace(remembered, written_level=None, reverted="", reverted_wish="", shed_failed="", state=state)
+    forgotten = replace(remembered, reverted="", reverted_wish="", shed_failed="", interrupted=None)
+    return replace(forgotten, written_level=None, state=state)
 
 
 def _noticed(sight: Sight, remembered: Remembered, now: float) -> Remembered:
@@ -151,6 +153,9 @@ def _decide(sight: Sight, remembered: Remembered, measured: Measured, now: float
         return replace(turn, remembered=remembered, blocked=(ConditionReason.WAITING, words))
     retreat = failed is not None and decision.level == failed.back_to
     kind = _kind(decision, remembered.state, state, retreat=retreat)
+    put_off = _put_off(sight, remembered, decision.level, state, now) if kind is Kind.FORCED else None
+    if put_off is not None:
+        return replace(turn, remembered=remembered, blocked=(ConditionReason.WAITING, put_off))
     to = sight.policy.ladder.find(decision.level)
     assert to is not None  # it has a key
     rollout = _begin(sight, running, to, kind, now)
@@ -215,8 +220,11 @@ def _harm(
     wish, running = _asks_back(sight, remembered), sight.level
     if wish is not None and running is not None:
         back = remembered.watch.back_to if remembered.watch is not None else remembered.previous_level
-        if back is not None and back != running.name and back in sight.keys:
+        there = back is not None and back != running.name and sight.policy.ladder.find(back) is not None
+        if there and back in sight.keys:
             return FailedChange(running.name, sight.keys.get(running.name, ""), _by_hand(wish), back), remembered
+        if there:
+            return None, remembered  # it cannot be written, for now
         remembered = replace(remembered, rolled_back_at=wish.at)  # there is nothing to go back to
     watch = remembered.watch
     if watch is None:
@@ -226,15 +234,20 @@ def _harm(
     windows = [window for window in measured.windows if window.level == watch.level]
     limit = sight.spec.rollout.gate.max_error_rate_percent
     why = judge_watch(watch, _restarts(sight), windows, measured.served, limit)
-    back = None if why is None else _way_back(sight, watch)
+    back = None if why is None else _way_back(sight, remembered.state, watch, now)
     return (None if why is None or back is None else FailedChange(watch.level, watch.key, why, back)), remembered
 
 
-def _way_back(sight: Sight, watch: Watch) -> str | None:
-    """Where to go from a level that does harm: where it was before, else to the next lower one that can be written."""
-    level = sight.policy.ladder.find(watch.level)
-    lower = () if level is None else sight.policy.ladder.below(level)
-    return next((name for name in (watch.back_to, *(one.name for one in lower)) if name in sight.keys), None)
+def _way_back(sight: Sight, state: PolicyState, watch: Watch, now: float) -> str | None:
+    """Where to go from a level that does harm: where it was before, else the next lower that is not known to fail."""
+    if watch.back_to in sight.keys:
+        return watch.back_to
+    level, inputs = sight.policy.ladder.find(watch.level), _inputs(sight, now)
+    for one in () if level is None else sight.policy.ladder.below(level):
+        failed = quarantine_of(state, inputs, one)
+        if one.name in sight.keys and (failed is None or failed.rules_only):
+            return one.name
+    return None
 
 
 def _blocked(
@@ -398,16 +411,18 @@ def _go_on(sight: Sight, remembered: Remembered, measured: Measured, now: float,
         view = live_view(sight, rollout)
     else:
         view = sight.target.view(_template_level(sight, rollout), sight.rest, sight.pods, rollout)
+    wish = _asks_back(sight, remembered) if rollout.kind not in (Kind.RETREAT, Kind.SHED) else None
+    going_back = rollout.phase is Phase.ROLLING_BACK
+    if wish is not None:
+        rollout = _failing(sight, rollout)
     verdict = measured.verdict
     if rollout.kind is Kind.PROBE and verdict is not None and verdict.result is Result.PASS:
         verdict = None  # the rules have the first word
     found = plan(rollout, view, sight.limits, now, called_off=called_off, gate=verdict, attempt=measured.attempt)
-    wish = _asks_back(sight, remembered)
-    if wish is not None and rollout.kind not in (Kind.RETREAT, Kind.SHED):
-        # The last change is this one, and it goes back or is over, whatever else it ends for.
+    if wish is not None and (going_back or found.ended is not None or found.words == called_off):
+        # The last change is this one, and it goes back for the wish, or for something else, or is over.
+        found = replace(found, rollout=_failing(sight, found.rollout))
         remembered = replace(remembered, rolled_back_at=wish.at)
-        if called_off and found.words == called_off:
-            found = replace(found, rollout=_failing(found.rollout))
     if rollout.soaking and found.rollout.phase is Phase.PROMOTING:
         found = replace(found, rollout=replace(found.rollout, failed_share=measured.failed_share))
     if rollout.live and found.step is Step.WRITE:
@@ -426,20 +441,39 @@ def _go_on(sight: Sight, remembered: Remembered, measured: Measured, now: float,
 
 
 def _cut(sight: Sight, remembered: Remembered, found: Plan, now: float, called_off: str) -> Remembered:
-    """Where a roll-out that somebody had asked for is cut short by what may happen just because of it.
-
-    Once in a day that may be chance, and it is begun again at once; from the second time on a cool-down later, and
-    later still each time.
-    """
+    """Where a roll-out that somebody had asked for is cut short by what may come of it; see `_put_off`."""
     rollout, state, known = found.rollout, remembered.state, remembered.interrupted
     if _cut_by_alert(sight, rollout, state, now):
         state = with_loss(sight.policy, state, rollout.level, now)
-    changed = rollout.ending is Ending.CANCELLED and not called_off
-    if changed or suspends(sight.alerts) is not None:
-        again = known is not None and known.level == rollout.level and now - known.at < DAY_SECONDS
-        known = Interrupted(rollout.level, now, known.times + 1 if again and known is not None else 1)
-        state = memory.put_off(sight.policy, state, rollout.level, found.words, known.times, now)
+    unasked = rollout.ending is Ending.CANCELLED and not called_off
+    if unasked or suspends(sight.alerts) is not None:
+        by = _asked_by(remembered.state)
+        again = known is not None and (known.level, known.by) == (rollout.level, by) and now - known.at < DAY_SECONDS
+        known = Interrupted(rollout.level, by, now, known.times + 1 if again and known is not None else 1)
     return replace(remembered, state=state, interrupted=known)
+
+
+def _put_off(sight: Sight, remembered: Remembered, level: str, state: PolicyState, now: float) -> str | None:
+    """Why what somebody asks for is not begun yet: an alert or a change of the target ended it, perhaps because of it.
+
+    Once in a day that may be chance, and it is begun again at once; after the second time a cool-down later, as rules
+    are, and after each further one twice as long, up to the longest gap of probes.  Off never waits.
+    """
+    known, guardrails = remembered.interrupted, sight.policy.guardrails
+    if known is None or known.times < 2 or level == sight.policy.ladder.levels[-1].name:
+        return None
+    if (known.level, known.by) != (level, _asked_by(state)):
+        return None
+    gap = min(float(guardrails.probe.max_seconds), guardrails.cooldown_seconds * 2.0 ** min(known.times - 2, 64))
+    if now - known.at >= gap:
+        return None
+    times = f"{known.by} asks for {level}, which an alert or a change of the target has interrupted {known.times} times"
+    return f"{times}: it is begun again at {rfc3339(known.at + gap)}"
+
+
+def _asked_by(state: PolicyState) -> str:
+    """Whose wish is carried out; "" for the way back from one."""
+    return "" if state.forced is None else state.forced.by
 
 
 def _cut_by_alert(sight: Sight, rollout: Rollout, state: PolicyState, now: float) -> bool:
@@ -469,9 +503,11 @@ def _with_canary(sight: Sight, rollout: Rollout, now: float) -> Rollout:
     return replace(rollout, canary=canary_of(sight), phase=Phase.STARTING, since=now)
 
 
-def _failing(rollout: Rollout) -> Rollout:
-    """A roll-out that somebody rolls back by hand: that configuration is not tried again."""
-    return replace(rollout, ending=Ending.FAILED) if rollout.phase is Phase.ROLLING_BACK else rollout
+def _failing(sight: Sight, rollout: Rollout) -> Rollout:
+    """A roll-out that somebody rolls back by hand: that configuration, as it is by now, is not tried again."""
+    if rollout.phase is not Phase.ROLLING_BACK:
+        return rollout
+    return replace(rollout, ending=Ending.FAILED, key=sight.keys.get(rollout.level, rollout.key))
 
 
 def _ended(sight: Sight, remembered: Remembered, found: Plan, now: float) -> Turn:
@@ -490,6 +526,8 @@ def _ended(sight: Sight, remembered: Remembered, found: Plan, now: float) -> Tur
         case Ending.FAILED | Ending.LOST | Ending.ABANDONED if rollout.kind is Kind.SHED:
             over = replace(over, shed_failed=rollout.key)
         case Ending.PROMOTED:
+            if over.interrupted is not None and over.interrupted.level == rollout.level:
+                over = replace(over, interrupted=None)
             to = sight.policy.ladder.find(rollout.level)
             over = replace(over, live=hold_of(sight, to) if rollout.live and to is not None else None)
             watch = _watch(sight, rollout, now)

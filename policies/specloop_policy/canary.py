@@ -94,8 +94,7 @@ class Ending(StrEnum):
     FAILED = "Failed"
     """Rolled back, and that configuration is not tried again before it or the image changes."""
     LOST = "Lost"
-    """It served slower, showed too little, had no room, or could not be written: rolled back, and tried again after a
-    gap."""
+    """It served slower, showed too little, or had no room: rolled back, and tried again after a gap."""
     CANCELLED = "Cancelled"
     """Rolled back without a verdict."""
     UNDONE = "Undone"
@@ -284,10 +283,9 @@ def plan(
 
 def _verdict(event: Event) -> Ending:
     """What a roll-out that is rolled back because of this event will have been."""
-    if event in (Event.CANCELLED, Event.CHANGED):
+    if event in (Event.CANCELLED, Event.CHANGED, Event.REFUSED):
         return Ending.CANCELLED
-    excused = (Event.SLOWER, Event.UNSURE, Event.UNSCHEDULED, Event.REFUSED)
-    return Ending.LOST if event in excused else Ending.FAILED
+    return Ending.LOST if event in (Event.SLOWER, Event.UNSURE, Event.UNSCHEDULED) else Ending.FAILED
 
 
 def _ending(rollout: Rollout, event: Event) -> Ending:
@@ -412,8 +410,11 @@ def _forward(rollout: Rollout, view: View, gate: GateVerdict | None, attempt: st
 def _writing(rollout: Rollout, attempt: str | None) -> str:
     if rollout.live:
         return f"asking {rollout.canary or 'all pods'} for {rollout.level}, live"
-    refusal = f"; the last try failed: {attempt}" if attempt else ""
-    return f"writing {rollout.level} into the pod template{refusal}"
+    return f"writing {rollout.level} into the pod template{_refusal(attempt)}"
+
+
+def _refusal(attempt: str | None) -> str:
+    return f"; the last try failed: {attempt}" if attempt else ""
 
 
 def _judged(gate: GateVerdict) -> Event:
@@ -425,11 +426,11 @@ def _judged(gate: GateVerdict) -> Event:
 def _on_the_way_back(rollout: Rollout, view: View, limits: Limits, now: float, attempt: str | None) -> Found:
     since, limit = _clock(rollout, view, limits)
     overdue = now - since >= limit
-    if view.template == rollout.level and overdue and attempt is not None:
-        what = attempt or f"somebody puts {rollout.level} back"
-        return Event.OVERDUE, f"{rollout.back_to} could not be written within {limit:.0f} s: {what}; {rollout.reason}"
+    if view.template == rollout.level and overdue and attempt == "":
+        what = f"somebody puts {rollout.level} in again and again"
+        return Event.OVERDUE, f"{rollout.back_to} did not stay for {limit:.0f} s: {what}; {rollout.reason}"
     if view.template == rollout.level:
-        return Event.UNWRITTEN, rollout.reason
+        return Event.UNWRITTEN, f"{rollout.reason}{_refusal(attempt)}"
     if view.template is not None and view.template != rollout.back_to:
         return Event.UNDONE, f"somebody else set {view.template} on the way back to {rollout.back_to}: left as it is"
     if view.held:

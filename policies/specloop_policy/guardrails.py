@@ -9,9 +9,6 @@ from specloop_policy.times import rfc3339
 
 DAY_SECONDS = 86400.0
 
-ANY = "*"
-"""A key that every configuration and image has: the level waits, whatever it is made of by then."""
-
 
 def cooldown_left(policy: Policy, state: PolicyState, at: float) -> float:
     """Seconds until rules may change the level again; 0 when they may."""
@@ -51,7 +48,7 @@ def quarantine_of(state: PolicyState, inputs: Inputs, level: Level) -> FailedCha
     """How a level failed to come up, when it did so with its present configuration and image."""
     keys = dict(inputs.keys)
     failures = (one for one in state.quarantine if one.level == level.name)
-    return next((one for one in failures if one.key in (ANY, keys.get(one.level, one.key))), None)
+    return next((one for one in failures if keys.get(one.level, one.key) == one.key), None)
 
 
 def not_again(failed: FailedChange) -> str:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from math import ceil
 
 from specloop_policy.decision import FailedChange, Forced, PolicyState, Probe
-from specloop_policy.guardrails import ANY, find_trial, probe_gap, stood_long, with_change, with_loss, without_trial
+from specloop_policy.guardrails import find_trial, probe_gap, stood_long, with_change, with_loss, without_trial
 from specloop_policy.ladder import Level
 from specloop_policy.policy import Policy
 from specloop_policy.wishes import Wish
@@ -143,20 +143,6 @@ def outdone(
     others = tuple(one for one in state.quarantine if one.level != level.name)
     lost = FailedChange(level.name, key, reason, until=until, rules_only=rules_only)
     return replace(state, quarantine=(*others, lost), probe=None)
-
-
-def put_off(policy: Policy, state: PolicyState, level: str, reason: str, times: int, now: float) -> PolicyState:
-    """A roll-out that somebody had asked for was ended, by what may have come of it, so many times by now.
-
-    The first time costs it nothing; after the second it waits for the policy's cool-down, as rules do, and after each
-    further one for twice as long, up to the longest gap of probes.  That holds whatever the level is made of by then.
-    """
-    if times < 2:
-        return state
-    guardrails = policy.guardrails
-    gap = min(float(guardrails.probe.max_seconds), guardrails.cooldown_seconds * 2.0 ** min(times - 2, 64))
-    others = tuple(one for one in state.quarantine if one.level != level)
-    return replace(state, quarantine=(*others, FailedChange(level, ANY, reason, until=float(ceil(now + gap)))))
 
 
 def rolled_back(policy: Policy, state: PolicyState, failed: FailedChange, to: str | None, now: float) -> PolicyState:

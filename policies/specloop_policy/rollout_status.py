@@ -71,6 +71,7 @@ class InterruptedMemory(Report):
     """A roll-out that somebody had asked for, and that something else ended."""
 
     level: Name = Field(description="Its level.")
+    by: Text = Field(description="Who asked for it.")
     at: Time = Field(description="When it was ended.")
     times: Annotated[int, Field(ge=1, le=MOST_TIMES)] = Field(
         description="How often that has happened, each within a day of the one before."

@@ -67,7 +67,7 @@ def test_the_document_is_the_status_with_what_people_asked_for(server: ApiServer
     assert one["ready"] == "True"
     assert one["conditions"][0]["lastTransitionTime"] == "2026-11-30T11:57:00.000000Z"
     assert one["override"] == {"level": "k5", "until": "2020-01-01T00:00:00Z", "by": "bob", "expired": True}
-    unknown = dict.fromkeys(("ending", "setting", "failedSharePercent", "live", "canary"))
+    unknown = dict.fromkeys(("ending", "setting", "backSetting", "failedSharePercent", "live", "canary"))
     assert one["rollout"] == {**rollout(canaryPods=1), **unknown}
     assert one["recommendation"] is None
     assert one["suspended"] is False

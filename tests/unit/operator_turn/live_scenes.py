@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from specloop_operator.cluster import NotThere
+from specloop_operator.cluster import ApiError, NotThere
 from specloop_operator.live import LiveActuator
 from specloop_operator.sight import Sight
 from specloop_operator.turn import Turn
@@ -72,8 +72,13 @@ class Secrets:
 
     data: dict[str, dict[str, str]] = field(default_factory=lambda: {"specloop-live": {"token": TOKEN}})
 
+    error: ApiError | None = None
+    """What every read ends with."""
+
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes]:
         """As the API server."""
+        if self.error is not None:
+            raise self.error
         if name not in self.data:
             raise NotThere(f"reading Secret {namespace}/{name}: HTTP 404")
         return {key: value.encode() for key, value in self.data[name].items()}

@@ -19,12 +19,13 @@ from specloop_operator.sources import Collected, PodAddress
 from specloop_operator.store import PODS, POLICIES, Store
 from specloop_operator.telling import Telling
 from specloop_operator.workload import Target
-from specloop_policy.annotations import OVERRIDE
+from specloop_policy.annotations import OVERRIDE, SUSPEND
 from tests.support.alerts import FakeCluster, Posted
 from tests.support.policies import LEVELS
 from tests.unit.operator_turn.scenes import ANNOTATION, LOOK_SECONDS, NOW, SETTINGS, Body, PodOf, Scene
 
 CHAT = ("llm", "chat")
+PROGRESS = "Progressing"
 
 
 class Silence:
@@ -48,6 +49,8 @@ class Api(FakeCluster):
         self.refusal: ApiError | None = None
         self.reverts = False
         """Whether a controller puts its own template back before anybody looks."""
+        self.knows_not = ""
+        """A field of the status that the definition does not have."""
         self.before: list[Body] = []
         self.writes_of_workload = 0
 
@@ -68,6 +71,10 @@ class Api(FakeCluster):
         body["metadata"]["managedFields"] = [{"manager": "specloop", "fieldsV1": {"f:spec": fields}}]
         self._next(body)
         return body
+
+    async def write_status(self, policy: Mapping[str, Any], status: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Without the field that is not known."""
+        return await super().write_status(policy, {name: one for name, one in status.items() if name != self.knows_not})
 
     def controller(self) -> None:
         """Put the scene's own template back, where that is what it does."""
@@ -103,6 +110,8 @@ class Governed:
         live = LiveActuator(httpx.AsyncClient(), self)
         self.now = NOW
         self.slots = Slots(1)
+        self.said: list[tuple[tuple[str, str], str]] = []
+        """Status, reason and message of Progressing after each look."""
         world = World(self.store, self.cluster, {"default": Silence()}, self.slots, telling, live, lambda: self.now)
         self.governor = Governor(CHAT, world)
         self.store.put(POLICIES, copy.deepcopy(body), self.now)
@@ -118,6 +127,10 @@ class Governed:
             self.cluster.controller()
             with contextlib.suppress(ApiError):
                 await self.governor.tick()
+            (progress,) = [
+                one for one in self.cluster.policies[CHAT]["status"]["conditions"] if one["type"] == PROGRESS
+            ]
+            self.said.append(((progress["status"], progress["reason"]), progress["message"]))
         found: Body = self.cluster.policies[CHAT]["status"]
         return found
 
@@ -231,11 +244,45 @@ async def test_a_canary_is_taken_back_where_its_policy_cannot_be_read_any_more()
     chat.edit(**{OVERRIDE: "k5"})
     status = await chat.look()
     assert said(status, "Ready") == ("False", "InvalidAnnotation")
-    assert said(status, "Progressing") == ("False", "Cancelled")
+    assert said(status, "Progressing") == ("True", "RollingBack")
     assert chat.template == ("k5", False)
     writes = chat.cluster.writes_of_workload
-    await chat.look()
+    assert said(await chat.look(), "Progressing") == ("False", "Cancelled")
     assert chat.cluster.writes_of_workload == writes
+
+
+async def test_nor_is_it_left_where_its_container_is_not_found_any_more() -> None:
+    """The setting cannot be read then: what is ours of the template before goes back."""
+    chat = await canary_at_k3()
+    body = chat.cluster.policies[CHAT]
+    chat.store.put(POLICIES, chat.cluster.change(CHAT, spec={**body["spec"], "containerName": "gone"}), chat.now)
+    await chat.look()
+    assert chat.template == ("k5", False)
+
+
+async def test_a_policy_that_can_be_read_again_goes_on_with_the_way_back() -> None:
+    """What the operator put back itself is nobody else's doing."""
+    chat = await canary_at_k3()
+    chat.edit(**{OVERRIDE: "k5"})
+    await chat.look()
+    chat.edit()
+    chat.pods("k5", "k5", "k5")
+    status = await chat.look()
+    assert said(status, "Progressing") == ("False", "Cancelled")
+    assert said(status, "Drifted") == ("False", "InSync")
+
+
+async def test_a_policy_that_cannot_be_read_says_so_while_its_way_back_is_refused() -> None:
+    """And keeps nobody else from rolling out."""
+    chat = await canary_at_k3()
+    chat.edit(**{OVERRIDE: "k5"})
+    chat.cluster.refusal = Forbidden("applying to Deployment llm/llama: HTTP 403")
+    status = await chat.look(5)
+    assert said(status, "Ready") == ("False", "InvalidAnnotation")
+    assert chat.slots.free(("llm", "other"))
+    chat.cluster.refusal = None
+    assert said(await chat.look(), "Progressing") == ("False", "Cancelled")
+    assert chat.template == ("k5", False)
 
 
 async def test_so_it_is_before_anything_is_held() -> None:
@@ -255,7 +302,7 @@ async def test_a_way_back_that_does_not_get_through_is_gone_again() -> None:
     chat = await canary_at_k3()
     chat.edit(**{OVERRIDE: "k5"})
     chat.cluster.refusal = Conflict("applying to Deployment llm/llama: HTTP 409")
-    await chat.look()
+    await chat.look(2)
     assert chat.template == ("k3", True)
     chat.cluster.refusal = None
     await chat.look()
@@ -271,14 +318,44 @@ async def test_a_write_that_is_refused_is_said_and_ends_with_its_deadline() -> N
     status = await chat.look(3)
     assert said(status, "Progressing") == ("True", "Starting")
     assert "HTTP 403: denied by a webhook" in message(status, "Progressing")
+    chat.said.clear()
+    await chat.look(125)
+    cancelled = [one for one in chat.said if one[0] == ("False", "Cancelled")]
+    assert cancelled
+    assert "k3 could not be written within 1800 s" in cancelled[0][1]
+    assert "HTTP 403: denied by a webhook" in cancelled[0][1]
+
+
+async def test_conflicts_are_no_refusal() -> None:
+    """Somebody writes the workload again and again: it is tried on, and not given up for that."""
+    scene = Scene()
+    scene.override("k3")
+    chat = Governed(scene)
+    chat.cluster.refusal = Conflict("applying to Deployment llm/llama: HTTP 409")
+    status = await chat.look(130)
+    assert said(status, "Progressing") == ("True", "Starting")
+
+
+async def test_a_way_back_that_is_refused_for_long_is_tried_on_and_keeps_nobody_waiting() -> None:
+    """Half an hour of refusals; once writes are allowed again it is done."""
+    chat = await canary_at_k3()
+    chat.edit(**{SUSPEND: "true"})
+    chat.cluster.refusal = Forbidden("applying to Deployment llm/llama: HTTP 403")
     status = await chat.look(125)
-    assert said(status, "Progressing") == ("False", "RolledBack")
-    assert "k3 could not be written within 1800 s" in message(status, "Progressing")
-    assert "HTTP 403: denied by a webhook" in message(status, "Progressing")
+    assert said(status, "Progressing") == ("True", "RollingBack")
+    assert "HTTP 403" in message(status, "Progressing")
     assert chat.slots.free(("llm", "other"))
-    writes = chat.cluster.writes_of_workload
-    await chat.look(20)
-    assert chat.cluster.writes_of_workload == writes
+    chat.cluster.refusal = None
+    await chat.look()
+    assert chat.template == ("k5", False)
+
+
+async def test_what_an_older_definition_drops_is_not_written_again_and_again() -> None:
+    """The API server leaves out of a status what the definition does not know."""
+    chat = Governed(Scene())
+    chat.cluster.knows_not = "observedLevel"
+    await chat.look(5)
+    assert chat.cluster.writes == [CHAT]
 
 
 async def test_a_controller_that_undoes_every_write_at_once_is_not_fought() -> None:

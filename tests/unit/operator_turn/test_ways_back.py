@@ -1,13 +1,16 @@
 """Ways back that are not open, writes that do not stick, and roll-outs that would be begun again and again."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from specloop_operator.cluster import ApiError
 from specloop_operator.turn import Turn, new_generation
+from specloop_policy.annotations import OVERRIDE
 from specloop_policy.canary import Ending, Kind, Phase, Step
-from specloop_policy.decision import FiringAlert
+from specloop_policy.decision import FailedChange, FiringAlert
 from specloop_policy.model import AlertActionType
 from tests.support.policies import LEVELS
 from tests.unit.operator_turn.live_scenes import LiveScene
@@ -77,6 +80,16 @@ class TestAWayBackThatIsNotOpen:
         assert turn.began is not None
         assert (turn.began.kind, turn.began.level) == (Kind.RETREAT, "ngram")
 
+    def test_leads_to_none_that_is_known_to_fail(self, scene: Scene) -> None:
+        """n-gram crashed here before: off is the next."""
+        failed = FailedChange("ngram", scene.sight().keys["ngram"], "its container ended 5 times")
+        state = replace(scene.remembered.state, quarantine=(failed,))
+        scene.remembered = replace(scene.remembered, state=state)
+        scene.pods[0].restarts = 9
+        turn = scene.turn()
+        assert turn.began is not None
+        assert (turn.began.kind, turn.began.level) == (Kind.RETREAT, "disabled")
+
     def test_by_hand_is_done_and_silences_nobody(self, scene: Scene) -> None:
         """An override after it counts as always."""
         scene.roll_back()
@@ -100,6 +113,22 @@ def test_a_wish_on_the_way_back_is_fulfilled_by_it() -> None:
     assert scene.turn(windows=()).ended is Ending.FAILED
     assert [scene.turn().began for _ in range(3)] == [None] * 3
     assert (scene.level, [one.level for one in scene.remembered.state.quarantine]) == ("k3", ["ngram"])
+
+
+def test_a_wish_beside_a_deploy_is_remembered_as_what_it_is() -> None:
+    """A deploy ended the roll-out; the person rolls back during the way back: the level is not tried again."""
+    scene = Scene()
+    scene.override("k3")
+    scene.turn()
+    scene.until_soaking("k3")
+    scene.image = "vllm/vllm-openai:v0.33.0"
+    scene.turn(verdict=OPEN)
+    scene.roll_back()
+    scene.turn(verdict=None)
+    scene.all_at("k5")
+    scene.turn(verdict=None)
+    assert [scene.turn().began for _ in range(3)] == [None] * 3
+    assert [one.level for one in scene.remembered.state.quarantine] == ["k3"]
 
 
 def test_a_wish_counts_after_one_whose_clock_was_ahead() -> None:
@@ -144,7 +173,7 @@ class TestAWrite:
     """To the pod template, that the API server refuses or somebody undoes."""
 
     def test_that_is_refused_until_the_deadline_ends_the_roll_out_with_the_refusal(self) -> None:
-        """So that the one place for roll-outs is free again; it is tried again after a gap."""
+        """So that the one place for roll-outs is free again."""
         scene = Scene()
         scene.override("k3")
         began = scene.turn()
@@ -161,10 +190,9 @@ class TestAWrite:
         assert turn.remembered.rollout is not None
         assert turn.remembered.rollout.phase is Phase.ROLLING_BACK
         ended = scene.turn(attempt="")
-        assert ended.ended is Ending.LOST
+        assert ended.ended is Ending.CANCELLED
         assert f"k3 could not be written within 1800 s: {refusal}" in ended.words
         assert began.began is not None
-        assert scene.turn(attempt=None).began is None
 
     def test_is_tried_before_it_is_given_up_after_an_outage(self) -> None:
         """The operator was away for longer than the deadline: nothing was refused."""
@@ -185,7 +213,17 @@ class TestAWrite:
         scene.now += DEADLINE
         turn = scene.turn(attempt="")
         assert turn.ended is Ending.ABANDONED
-        assert "k5 could not be written within 1800 s: somebody puts k3 back" in turn.words
+        assert "k5 did not stay for 1800 s: somebody puts k3 in again and again" in turn.words
+
+    def test_of_the_way_back_is_tried_on_while_it_is_refused(self) -> None:
+        """That it is refused is said; who refuses it may be mended."""
+        scene = Scene().soaking()
+        scene.turn(verdict=WRONG)
+        scene.level = "k3"
+        scene.now += DEADLINE
+        turn = scene.turn(verdict=None, attempt="HTTP 403")
+        assert (turn.ended, turn.step) == (None, Step.PUT_BACK)
+        assert "the last try failed: HTTP 403" in turn.words
 
 
 def looked(scene: Scene, speak: Callable[[Scene], None], looks: int = 240) -> int:
@@ -239,6 +277,47 @@ def test_nor_where_every_write_has_somebody_change_the_target() -> None:
     assert looked(scene, lambda scene: None) == 4
 
 
+def test_off_never_waits() -> None:
+    """It is what people and alerts ask for where something is wrong: a deploy beside it holds up nothing."""
+    scene = Stamped()
+    scene.override("disabled")
+    assert looked(scene, lambda scene: None) > 10
+
+
+def test_somebody_else_who_asks_need_not_wait() -> None:
+    """What was interrupted was another's wish."""
+    scene = Stamped()
+    scene.override("k3")
+    looked(scene, lambda scene: None, 12)
+    waiting = scene.turn()
+    assert waiting.began is None
+    assert waiting.blocked is not None
+    assert "which an alert or a change of the target has interrupted 2 times" in waiting.blocked[1]
+    scene.annotations[OVERRIDE] = json.dumps({"level": "k3", "by": "bob"})
+    assert scene.turn().began is not None
+
+
+def test_a_level_that_was_promoted_was_not_interrupted() -> None:
+    """One deploy beside the canary of every night: it is begun again at once each time."""
+    scene = Scene()
+    scene.override("k3")
+    for night in range(4):
+        scene.annotations.clear()
+        scene.all_at("k5")
+        scene.now += 20.0 * 3600.0
+        scene.remembered = replace(scene.remembered, written_level=None, watch=None)
+        scene.turn(windows=())
+        scene.override("k3")
+        scene.turn()
+        scene.until_soaking("k3")
+        scene.image = f"vllm/vllm-openai:v0.32.{night + 1}"
+        scene.turn(verdict=OPEN)
+        scene.all_at("k5")
+        scene.turn(verdict=None)
+        assert scene.turn().began is not None, f"night {night}"
+        scene.until_promoted("k3")
+
+
 def test_one_deploy_beside_a_canary_costs_what_is_asked_for_no_time() -> None:
     """It is begun again at the next look."""
     scene = Scene()
@@ -250,6 +329,25 @@ def test_one_deploy_beside_a_canary_costs_what_is_asked_for_no_time() -> None:
     scene.all_at("k5")
     scene.turn(verdict=None)
     assert scene.turn().began is not None
+
+
+def test_a_token_that_cannot_be_read_for_a_moment_leads_no_fleet_down() -> None:
+    """Pods held live at K = 3 do harm, and the Secret is not answered at that look: the way back waits for the next."""
+    scene = LiveScene()
+    scene.low()
+    turn = scene.turn()
+    for verdict in (OPEN, OPEN, OPEN, PASSED, PASSED, PASSED):
+        turn = turn if turn.ended else scene.turn(verdict=verdict, windows=())
+    assert turn.ended is Ending.PROMOTED
+    scene.pods[0].restarts = 9
+    scene.secrets.error = ApiError("reading Secret llm/specloop-live: HTTP 503")
+    scene.now += 60.0  # the token that was read is too old
+    waiting = scene.turn(verdict=None)
+    assert (waiting.began, waiting.step) == (None, Step.WAIT)
+    scene.secrets.error = None
+    back = scene.turn()
+    assert back.began is not None
+    assert (back.began.kind, back.began.level, back.began.live) == (Kind.RETREAT, "k5", True)
 
 
 class TestLiveCanaries:
