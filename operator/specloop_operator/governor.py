@@ -16,18 +16,22 @@ from specloop_operator.sources import Collected, MetricSource, PodAddress
 from specloop_operator.status_report import MetricsReport, blind_status, seen_status
 from specloop_operator.store import POLICIES, Name, Store
 from specloop_operator.telling import Telling
-from specloop_operator.turn import Turn, new_generation, take_turn
+from specloop_operator.turn import Turn, level_of, new_generation, take_turn
 from specloop_operator.workload import Target
 from specloop_policy.alerts import in_force
 from specloop_policy.canary import Ending, Kind, Phase, Rollout, Step
+from specloop_policy.decision import FailedChange, PolicyState
 from specloop_policy.engine import Engine
 from specloop_policy.evidence import Evidence, gather
-from specloop_policy.ladder import Ladder, Level, derive_ladder
+from specloop_policy.ladder import Ladder, derive_ladder
 from specloop_policy.observation import Window
 from specloop_policy.status import SpecPolicyStatus, to_ladder
 
 HURRY_SECONDS = 5.0
 """How long after each phase of a live roll-out began: twice as long as a pod may take to answer."""
+
+OF_ANOTHER = (ConditionReason.TARGET_NOT_FOUND, ConditionReason.OLDER_POLICY)
+"""Reasons for which the target is nobody's, or another policy's: its pods are asked for nothing any more."""
 
 Body = Mapping[str, Any]
 
@@ -169,10 +173,11 @@ class Governor:
         if before_all and rollout is not None:
             ending = replace(rollout, phase=Phase.ROLLING_BACK, since=now, ending=Ending.CANCELLED)
             remembered = replace(remembered, rollout=replace(ending, reason=blind.message))
-        elif rollout is not None and not rollout.live:
+        elif rollout is not None and (not rollout.live or blind.reason in OF_ANOTHER):
             if going:
                 await give_up(body, rollout, self._world, blind.message)
-            remembered = replace(remembered, rollout=None, canary_pods=None, written_level=None)
+            state = _forgotten(remembered.state, rollout)
+            remembered = replace(remembered, state=state, rollout=None, canary_pods=None, written_level=None)
         status = blind_status(before, blind, remembered, int(body["metadata"].get("generation") or 0), now)
         await self._write(body, before, status)
         self._remembered = remembered
@@ -213,7 +218,11 @@ class Governor:
         except ApiError as error:
             self._attempt = rollout.started_at, rollout.phase, str(error)
             raise
+        refused = bool(self._attempted(rollout))
         self._attempt = rollout.started_at, rollout.phase, ""
+        if refused and turn.step is Step.PUT_BACK and turn.ended is None:
+            # Its deadline is for pods, and begins with what they are made of.
+            self._remembered = replace(turn.remembered, rollout=replace(rollout, since=self._world.now()))
         if written and turn.step is Step.WRITE and turn.ended is None:
             # Should it be gone by the next look, somebody has undone it.
             self._remembered = replace(turn.remembered, rollout=replace(rollout, written=True))
@@ -259,6 +268,17 @@ class Governor:
         await apply(target, template, self._world, hold=hold)
 
 
+def _forgotten(state: PolicyState, rollout: Rollout) -> PolicyState:
+    """The memory where a roll-out is forgotten that nobody can follow: its verdict, and what is owed, stay."""
+    if rollout.ending in (Ending.FAILED, Ending.LOST):
+        failed = FailedChange(rollout.level, rollout.key, rollout.reason, rules_only=rollout.ending is Ending.LOST)
+        state = replace(state, quarantine=(*(one for one in state.quarantine if one.level != failed.level), failed))
+    if rollout.kind is Kind.FORCED:
+        owed = state.owed if state.forced is not None else rollout.level
+        state = replace(state, level=rollout.back_to, owed=owed)
+    return state
+
+
 async def apply(target: Target, template: Body, world: World, *, hold: bool = False) -> None:
     """Apply part of a template, and keep what the workload is afterwards."""
     answer = await world.cluster.apply(target, target.application(dict(template), hold=hold))
@@ -281,15 +301,6 @@ async def put_back(sight: Sight, rollout: Rollout, world: World) -> None:
         await apply(sight.target, binding.patch(back_to), world)
     else:
         await apply(sight.target, sight.target.ours(sight.target.template), world)
-
-
-def level_of(sight: Sight, rollout: Rollout) -> Level | None:
-    """The level that is rolled out, also where an edited policy calls it otherwise; None where it has it no more."""
-    named = sight.policy.ladder.find(rollout.level)
-    if named is not None or not rollout.setting or rollout.live:
-        return named
-    written = (one for one in sight.policy.ladder.levels if one.name in sight.keys)
-    return next((one for one in written if sight.binding.setting_at(one) == rollout.setting), None)
 
 
 def _old_binding(templates: Sequence[Body], sight: Sight, rollout: Rollout) -> Binding | None:

@@ -133,10 +133,16 @@ def _decide(sight: Sight, remembered: Remembered, measured: Measured, now: float
     policy = replace(sight.policy, enforce=enforces(sight) and blocked is None)
     observation = Observation(measured.windows, _workload(sight, sight.level.name if sight.level else None))
     inputs = _inputs(sight, now, failed)
-    decision, state = _step(sight, policy, remembered.state, observation, inputs, now)
+    decision, state = _step(
+        sight, policy, remembered.state, observation, inputs, now, _back_put_off(sight, remembered, now)
+    )
     before = level_before(remembered.state, observation, decision)
     after = replace(remembered, state=state)
-    blocked = blocked if decision.changes_level else None
+    if not decision.changes_level:
+        pending = _asks_back(sight, remembered)
+        blocked = None
+        if pending is not None and failed is None:
+            blocked = ConditionReason.WAITING, f"{_by_hand(pending)}: the level before cannot be written now"
     turn = Turn(after, decision, before, acceptance_since=remembered.state.changed_at, blocked=blocked)
     running = sight.level
     if not decision.changes_level and policy.enforce:
@@ -159,7 +165,7 @@ def _decide(sight: Sight, remembered: Remembered, measured: Measured, now: float
     to = sight.policy.ladder.find(decision.level)
     assert to is not None  # it has a key
     rollout = _begin(sight, running, to, kind, now)
-    carried_out = wish.at if wish is not None and retreat else after.rolled_back_at
+    carried_out = wish.at if wish is not None else after.rolled_back_at  # or there is another change to roll back
     begun = replace(
         after, rollout=rollout, watch=None, reverted="", reverted_wish="", canary_pods=None, rolled_back_at=carried_out
     )
@@ -223,9 +229,8 @@ def _harm(
         there = back is not None and back != running.name and sight.policy.ladder.find(back) is not None
         if there and back in sight.keys:
             return FailedChange(running.name, sight.keys.get(running.name, ""), _by_hand(wish), back), remembered
-        if there:
-            return None, remembered  # it cannot be written, for now
-        remembered = replace(remembered, rolled_back_at=wish.at)  # there is nothing to go back to
+        if not there:
+            remembered = replace(remembered, rolled_back_at=wish.at)  # there is nothing to go back to
     watch = remembered.watch
     if watch is None:
         return None, remembered
@@ -308,13 +313,29 @@ def restart_seconds(sight: Sight) -> float | None:
     return found[len(found) // 2] if found else None
 
 
+def level_of(sight: Sight, rollout: Rollout) -> Level | None:
+    """The level that is rolled out, also where an edited policy calls it otherwise; None where it has it no more."""
+    named = sight.policy.ladder.find(rollout.level)
+    if named is not None or not rollout.setting or rollout.live:
+        return named
+    written = (one for one in sight.policy.ladder.levels if one.name in sight.keys)
+    return next((one for one in written if sight.binding.setting_at(one) == rollout.setting), None)
+
+
 def _step(
-    sight: Sight, policy: Policy, state: PolicyState, observation: Observation, inputs: Inputs, now: float
+    sight: Sight,
+    policy: Policy,
+    state: PolicyState,
+    observation: Observation,
+    inputs: Inputs,
+    now: float,
+    put_off: tuple[FailedChange, ...] = (),
 ) -> tuple[Decision, PolicyState]:
-    """The core's step, with levels that cannot be written kept out of its reach but not of its memory."""
-    shut = replace(state, quarantine=(*state.quarantine, *sight.refused))
+    """The core's step, with levels that cannot be written, or not yet, kept out of its reach but not of its memory."""
+    away = (*sight.refused, *put_off)
+    shut = replace(state, quarantine=(*state.quarantine, *away))
     decision, after = step(policy, shut, observation, inputs, now)
-    kept = tuple(one for one in after.quarantine if one not in sight.refused)
+    kept = tuple(one for one in after.quarantine if one not in away)
     return decision, state if after is shut else replace(after, quarantine=kept)
 
 
@@ -419,6 +440,9 @@ def _go_on(sight: Sight, remembered: Remembered, measured: Measured, now: float,
     if rollout.kind is Kind.PROBE and verdict is not None and verdict.result is Result.PASS:
         verdict = None  # the rules have the first word
     found = plan(rollout, view, sight.limits, now, called_off=called_off, gate=verdict, attempt=measured.attempt)
+    if rollout.kind is Kind.RETREAT and found.step is Step.WRITE and level_of(sight, rollout) is None:
+        words = f"{rollout.level} is no level of the policy any more, and so cannot be written"
+        found = Plan(rollout, Step.WAIT, words, Ending.ABANDONED)
     if wish is not None and (going_back or found.ended is not None or found.words == called_off):
         # The last change is this one, and it goes back for the wish, or for something else, or is over.
         found = replace(found, rollout=_failing(sight, found.rollout))
@@ -459,16 +483,32 @@ def _put_off(sight: Sight, remembered: Remembered, level: str, state: PolicyStat
     Once in a day that may be chance, and it is begun again at once; after the second time a cool-down later, as rules
     are, and after each further one twice as long, up to the longest gap of probes.  Off never waits.
     """
-    known, guardrails = remembered.interrupted, sight.policy.guardrails
-    if known is None or known.times < 2 or level == sight.policy.ladder.levels[-1].name:
+    known, until = remembered.interrupted, _put_off_until(sight, remembered)
+    if known is None or now >= until or level == sight.policy.ladder.levels[-1].name:
         return None
     if (known.level, known.by) != (level, _asked_by(state)):
         return None
-    gap = min(float(guardrails.probe.max_seconds), guardrails.cooldown_seconds * 2.0 ** min(known.times - 2, 64))
-    if now - known.at >= gap:
-        return None
-    times = f"{known.by} asks for {level}, which an alert or a change of the target has interrupted {known.times} times"
-    return f"{times}: it is begun again at {rfc3339(known.at + gap)}"
+    return f"{known.by} asks for {level}, which {_interrupted(known)}: it is begun again at {rfc3339(until)}"
+
+
+def _put_off_until(sight: Sight, remembered: Remembered) -> float:
+    known, guardrails = remembered.interrupted, sight.policy.guardrails
+    if known is None or known.times < 2:
+        return 0.0
+    gap = guardrails.cooldown_seconds * 2.0 ** min(known.times - 2, 64)
+    return known.at + min(float(guardrails.probe.max_seconds), gap)
+
+
+def _interrupted(known: Interrupted) -> str:
+    return f"an alert or a change of the target has interrupted {known.times} times"
+
+
+def _back_put_off(sight: Sight, remembered: Remembered, now: float) -> tuple[FailedChange, ...]:
+    """The level of a way back that waits for the same reason: it stays owed, and rules decide meanwhile."""
+    known, until = remembered.interrupted, _put_off_until(sight, remembered)
+    if known is None or known.by or now >= until or known.level not in sight.keys:
+        return ()
+    return (FailedChange(known.level, sight.keys[known.level], f"what {_interrupted(known)}", until=until),)
 
 
 def _asked_by(state: PolicyState) -> str:

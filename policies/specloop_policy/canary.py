@@ -426,6 +426,8 @@ def _judged(gate: GateVerdict) -> Event:
 def _on_the_way_back(rollout: Rollout, view: View, limits: Limits, now: float, attempt: str | None) -> Found:
     since, limit = _clock(rollout, view, limits)
     overdue = now - since >= limit
+    if view.template == rollout.level and rollout.live:
+        return Event.UNDONE, f"somebody else set {rollout.level} in the pod template: left as it is"
     if view.template == rollout.level and overdue and attempt == "":
         what = f"somebody puts {rollout.level} in again and again"
         return Event.OVERDUE, f"{rollout.back_to} did not stay for {limit:.0f} s: {what}; {rollout.reason}"

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -20,9 +21,11 @@ from specloop_operator.store import PODS, POLICIES, Store
 from specloop_operator.telling import Telling
 from specloop_operator.workload import Target
 from specloop_policy.annotations import OVERRIDE, SUSPEND
+from specloop_policy.status import to_memory
+from specloop_policy.step import fresh
 from tests.support.alerts import FakeCluster, Posted
 from tests.support.policies import LEVELS
-from tests.unit.operator_turn.scenes import ANNOTATION, LOOK_SECONDS, NOW, SETTINGS, Body, PodOf, Scene
+from tests.unit.operator_turn.scenes import ANNOTATION, LOOK_SECONDS, NOW, SETTINGS, WRONG, Body, PodOf, Scene
 
 CHAT = ("llm", "chat")
 PROGRESS = "Progressing"
@@ -348,6 +351,57 @@ async def test_a_way_back_that_is_refused_for_long_is_tried_on_and_keeps_nobody_
     chat.cluster.refusal = None
     await chat.look()
     assert chat.template == ("k5", False)
+
+
+async def test_a_way_back_that_gets_through_at_last_has_its_time_for_pods() -> None:
+    """The deadline is for pods, which are made only then."""
+    chat = await canary_at_k3()
+    chat.edit(**{SUSPEND: "true"})
+    chat.cluster.refusal = Forbidden("applying to Deployment llm/llama: HTTP 403")
+    await chat.look(125)
+    chat.cluster.refusal = None
+    status = await chat.look(3)
+    assert said(status, "Progressing") == ("True", "RollingBack")
+    chat.pods("k5", "k5", "k5")
+    assert said(await chat.look(), "Progressing") == ("False", "Cancelled")
+
+
+async def test_what_is_owed_outlives_a_policy_that_cannot_be_read() -> None:
+    """A mistyped annotation on the way back from an override: once it is gone, the way back is begun again."""
+    scene = Scene(level="k3")
+    state = replace(fresh("k3", NOW - 1e6), owed="k5")
+    chat = Governed(scene, memory=to_memory(state).model_dump(mode="json", by_alias=True, exclude_none=True))
+    await chat.look()
+    assert chat.template == ("k5", False)
+    chat.edit(**{OVERRIDE: "k5"})
+    await chat.look(3)
+    assert chat.template == ("k3", False)
+    chat.pods("k3", "k3", "k3")
+    chat.edit()
+    await chat.look()
+    assert chat.template == ("k5", False)
+
+
+async def test_a_verdict_outlives_a_policy_that_cannot_be_read() -> None:
+    """k3 failed its gate; that it is not tried again is known whatever becomes of its way back."""
+    scene = Scene().soaking()
+    scene.turn(verdict=WRONG)
+    scene.level, scene.held = "k5", False
+    memory = json.loads(store(scene.remembered).model_dump_json(by_alias=True, exclude_none=True))
+    chat = Governed(scene, memory=memory)
+    chat.edit(**{OVERRIDE: "k5"})
+    status = await chat.look()
+    assert said(status, "Progressing") == ("False", "Cancelled")
+    assert [one["level"] for one in status["memory"]["quarantine"]] == ["k3"]
+
+
+async def test_a_live_roll_out_of_a_target_that_is_gone_is_forgotten() -> None:
+    """There is no pod that could be asked to go back."""
+    scene = Scene().soaking()
+    live = replace(scene.remembered, rollout=replace(scene.remembered.rollout, live=True))  # type: ignore[type-var]
+    chat = Governed(scene, memory=json.loads(store(live).model_dump_json(by_alias=True, exclude_none=True)))
+    chat.store.drop("deployments", scene.target())
+    assert said(await chat.look(2), "Progressing") == ("False", "Cancelled")
 
 
 async def test_what_an_older_definition_drops_is_not_written_again_and_again() -> None:

@@ -9,7 +9,7 @@ import pytest
 from specloop_operator.cluster import ApiError
 from specloop_operator.turn import Turn, new_generation
 from specloop_policy.annotations import OVERRIDE
-from specloop_policy.canary import Ending, Kind, Phase, Step
+from specloop_policy.canary import Ending, Kind, Phase, Rollout, Step
 from specloop_policy.decision import FailedChange, FiringAlert
 from specloop_policy.model import AlertActionType
 from tests.support.policies import LEVELS
@@ -97,6 +97,13 @@ class TestAWayBackThatIsNotOpen:
         turn = scene.turn()
         assert turn.began is not None
         assert (turn.began.kind, turn.began.level) == (Kind.FORCED, "disabled")
+
+
+def rollout_of(scene: Scene) -> Rollout:
+    """The roll-out under way."""
+    found = scene.remembered.rollout
+    assert found is not None
+    return found
 
 
 def test_a_wish_on_the_way_back_is_fulfilled_by_it() -> None:
@@ -333,12 +340,7 @@ def test_one_deploy_beside_a_canary_costs_what_is_asked_for_no_time() -> None:
 
 def test_a_token_that_cannot_be_read_for_a_moment_leads_no_fleet_down() -> None:
     """Pods held live at K = 3 do harm, and the Secret is not answered at that look: the way back waits for the next."""
-    scene = LiveScene()
-    scene.low()
-    turn = scene.turn()
-    for verdict in (OPEN, OPEN, OPEN, PASSED, PASSED, PASSED):
-        turn = turn if turn.ended else scene.turn(verdict=verdict, windows=())
-    assert turn.ended is Ending.PROMOTED
+    scene = held_live_at_k3()
     scene.pods[0].restarts = 9
     scene.secrets.error = ApiError("reading Secret llm/specloop-live: HTTP 503")
     scene.now += 60.0  # the token that was read is too old
@@ -348,6 +350,89 @@ def test_a_token_that_cannot_be_read_for_a_moment_leads_no_fleet_down() -> None:
     back = scene.turn()
     assert back.began is not None
     assert (back.began.kind, back.began.level, back.began.live) == (Kind.RETREAT, "k5", True)
+
+
+def held_live_at_k3() -> LiveScene:
+    """Promoted live over a template at K = 5."""
+    scene = LiveScene()
+    scene.low()
+    turn = scene.turn()
+    for verdict in (OPEN, OPEN, OPEN, PASSED, PASSED, PASSED):
+        turn = turn if turn.ended else scene.turn(verdict=verdict, windows=())
+    assert turn.ended is Ending.PROMOTED
+    scene.turn(verdict=None)
+    return scene
+
+
+class TestAWishToRollBackThatCannotBeWrittenNow:
+    """The Secret is gone, so that pods cannot be brought back to K = 5."""
+
+    @pytest.fixture
+    def scene(self) -> LiveScene:
+        scene = held_live_at_k3()
+        scene.secrets.data.clear()
+        scene.now += 60.0  # the token that was read is too old
+        scene.roll_back()
+        return scene
+
+    def test_is_said(self, scene: LiveScene) -> None:
+        turn = scene.turn()
+        assert turn.blocked is not None
+        assert turn.blocked[1] == "rolled back by ada: the level before cannot be written now"
+
+    def test_does_not_disarm_the_watch(self, scene: LiveScene) -> None:
+        scene.turn()
+        scene.pods[0].restarts = 9
+        turn = scene.turn()
+        assert turn.began is not None
+        assert (turn.began.kind, turn.began.level) == (Kind.RETREAT, "ngram")
+
+    def test_ends_nothing_that_is_begun_after_it(self, scene: LiveScene) -> None:
+        scene.turn()
+        scene.alerts = (FiringAlert("Broken", AlertActionType.DISABLE),)
+        assert scene.turn().began is not None
+        turn = scene.turn()
+        assert turn.remembered.rollout is not None
+        assert turn.remembered.rollout.phase is not Phase.ROLLING_BACK
+        assert turn.remembered.state.quarantine == ()
+
+
+def test_a_way_back_that_waits_leaves_the_rules_to_decide() -> None:
+    """After an alert, cut by two deploys; then acceptance is low at the level below."""
+    scene = Scene()
+    scene.alerts = (SLOW,)
+    scene.turn()
+    scene.until_promoted("k3")
+    scene.remembered = replace(scene.remembered, watch=None)
+    scene.alerts = ()
+    for version in (1, 2):
+        began = scene.turn(windows=()).began
+        assert began is not None
+        assert began.level == "k5"
+        scene.until_soaking("k5")
+        scene.image = f"vllm/vllm-openai:v0.32.{version}"
+        scene.turn(verdict=OPEN)
+        scene.all_at("k3")
+        scene.turn(verdict=None)
+    waiting = scene.turn()
+    assert (waiting.began, waiting.blocked, scene.remembered.state.owed) == (None, None, "k5")
+    assert waiting.decision is not None
+    scene.now += 600.0
+    scene.low()
+    turn = scene.turn()
+    assert turn.began is not None
+    assert turn.began.level == "ngram"
+
+
+def test_a_retreat_to_a_level_that_leaves_the_ladder_before_it_is_written_ends() -> None:
+    """It would be tried for ever, and the one place for roll-outs with it."""
+    scene = Scene().promoted()
+    scene.pods[0].restarts = 9
+    scene.turn(windows=())
+    scene.level = "k3"  # the write did not get through
+    scene.remembered = replace(scene.remembered, rollout=replace(rollout_of(scene), written=False))
+    edited(scene, levels=[level for level in LEVELS if level["name"] != "k5"])
+    assert scene.turn().ended is Ending.ABANDONED
 
 
 class TestLiveCanaries:
