@@ -20,7 +20,7 @@ from specloop_operator.turn import Turn, level_of, new_generation, take_turn
 from specloop_operator.workload import Target
 from specloop_policy.alerts import in_force
 from specloop_policy.canary import Ending, Kind, Phase, Rollout, Step
-from specloop_policy.decision import FailedChange, PolicyState
+from specloop_policy.decision import FailedChange
 from specloop_policy.engine import Engine
 from specloop_policy.evidence import Evidence, gather
 from specloop_policy.ladder import Ladder, derive_ladder
@@ -176,8 +176,7 @@ class Governor:
         elif rollout is not None and (not rollout.live or blind.reason in OF_ANOTHER):
             if going:
                 await give_up(body, rollout, self._world, blind.message)
-            state = _forgotten(remembered.state, rollout)
-            remembered = replace(remembered, state=state, rollout=None, canary_pods=None, written_level=None)
+            remembered = _forgotten(remembered, rollout, went_back=_went_back(body, rollout, self._world))
         status = blind_status(before, blind, remembered, int(body["metadata"].get("generation") or 0), now)
         await self._write(body, before, status)
         self._remembered = remembered
@@ -268,15 +267,18 @@ class Governor:
         await apply(target, template, self._world, hold=hold)
 
 
-def _forgotten(state: PolicyState, rollout: Rollout) -> PolicyState:
-    """The memory where a roll-out is forgotten that nobody can follow: its verdict, and what is owed, stay."""
-    if rollout.ending in (Ending.FAILED, Ending.LOST):
-        failed = FailedChange(rollout.level, rollout.key, rollout.reason, rules_only=rollout.ending is Ending.LOST)
+def _forgotten(remembered: Remembered, rollout: Rollout, *, went_back: bool) -> Remembered:
+    """The memory where a roll-out is forgotten that nobody can follow: that it failed, and what is owed, stay."""
+    state = remembered.state
+    if rollout.kind is Kind.SHED and rollout.ending is Ending.FAILED:
+        remembered = replace(remembered, shed_failed=rollout.key)
+    elif rollout.ending is Ending.FAILED:
+        failed = FailedChange(rollout.level, rollout.key, rollout.reason)
         state = replace(state, quarantine=(*(one for one in state.quarantine if one.level != failed.level), failed))
-    if rollout.kind is Kind.FORCED:
+    if rollout.kind is Kind.FORCED and went_back:
         owed = state.owed if state.forced is not None else rollout.level
         state = replace(state, level=rollout.back_to, owed=owed)
-    return state
+    return replace(remembered, state=state, rollout=None, canary_pods=None, written_level=None)
 
 
 async def apply(target: Target, template: Body, world: World, *, hold: bool = False) -> None:
@@ -364,6 +366,15 @@ async def take_back(target: Target, world: World, *, unless: bool = False) -> bo
     then = next((part for part in older if part != now), now)
     await apply(target, then, world)
     return then != now
+
+
+def _went_back(body: Body, rollout: Rollout, world: World) -> bool:
+    """Whether the target's template says something else than what was rolled out."""
+    try:
+        bound = _bound(body, find_target(body, world.store).template)
+    except Blind:
+        return False
+    return bound is not None and bound.setting != rollout.setting
 
 
 def _bound(body: Body, template: Body) -> Binding | None:

@@ -141,7 +141,7 @@ def _decide(sight: Sight, remembered: Remembered, measured: Measured, now: float
     if not decision.changes_level:
         pending = _asks_back(sight, remembered)
         blocked = None
-        if pending is not None and failed is None:
+        if pending is not None and failed is None and sight.level is not None:
             blocked = ConditionReason.WAITING, f"{_by_hand(pending)}: the level before cannot be written now"
     turn = Turn(after, decision, before, acceptance_since=remembered.state.changed_at, blocked=blocked)
     running = sight.level
@@ -505,9 +505,12 @@ def _interrupted(known: Interrupted) -> str:
 
 def _back_put_off(sight: Sight, remembered: Remembered, now: float) -> tuple[FailedChange, ...]:
     """The level of a way back that waits for the same reason: it stays owed, and rules decide meanwhile."""
-    known, until = remembered.interrupted, _put_off_until(sight, remembered)
+    known, until, ladder = remembered.interrupted, _put_off_until(sight, remembered), sight.policy.ladder
     if known is None or known.by or now >= until or known.level not in sight.keys:
         return ()
+    wish = wish_in_force(ladder, remembered.state, _inputs(sight, now), now)
+    if known.level == ladder.levels[-1].name or wish is not None:
+        return ()  # off never waits, and nor does who asks for the level by now
     return (FailedChange(known.level, sight.keys[known.level], f"what {_interrupted(known)}", until=until),)
 
 

@@ -21,6 +21,7 @@ from specloop_operator.store import PODS, POLICIES, Store
 from specloop_operator.telling import Telling
 from specloop_operator.workload import Target
 from specloop_policy.annotations import OVERRIDE, SUSPEND
+from specloop_policy.canary import Kind
 from specloop_policy.status import to_memory
 from specloop_policy.step import fresh
 from tests.support.alerts import FakeCluster, Posted
@@ -393,6 +394,19 @@ async def test_a_verdict_outlives_a_policy_that_cannot_be_read() -> None:
     status = await chat.look()
     assert said(status, "Progressing") == ("False", "Cancelled")
     assert [one["level"] for one in status["memory"]["quarantine"]] == ["k3"]
+
+
+async def test_what_was_made_anew_without_the_drafter_in_vain_bars_nobody_from_off() -> None:
+    """It is remembered for that alone: off live goes on."""
+    scene = Scene().soaking()
+    scene.turn(verdict=WRONG)
+    scene.level, scene.held = "k5", False
+    assert scene.remembered.rollout is not None
+    shed = replace(scene.remembered, rollout=replace(scene.remembered.rollout, kind=Kind.SHED, level="disabled"))
+    chat = Governed(scene, memory=json.loads(store(shed).model_dump_json(by_alias=True, exclude_none=True)))
+    chat.edit(**{OVERRIDE: "k5"})
+    memory = (await chat.look())["memory"]
+    assert (memory["quarantine"], memory["shedFailed"]) == ([], shed.rollout.key)  # type: ignore[union-attr]
 
 
 async def test_a_live_roll_out_of_a_target_that_is_gone_is_forgotten() -> None:

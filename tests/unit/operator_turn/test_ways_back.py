@@ -419,9 +419,15 @@ def test_a_way_back_that_waits_leaves_the_rules_to_decide() -> None:
     assert waiting.decision is not None
     scene.now += 600.0
     scene.low()
+    memory = scene.remembered
     turn = scene.turn()
     assert turn.began is not None
     assert turn.began.level == "ngram"
+    scene.remembered, scene.level = memory, "k3"
+    scene.override("k5")
+    turn = scene.turn(windows=())
+    assert turn.began is not None, "who asks for it by now does not wait"
+    assert turn.began.level == "k5"
 
 
 def test_a_retreat_to_a_level_that_leaves_the_ladder_before_it_is_written_ends() -> None:
