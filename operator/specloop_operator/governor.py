@@ -168,12 +168,13 @@ class Governor:
         """
         rollout = remembered.rollout
         going = rollout is not None and rollout.kind is not Kind.RETREAT
-        before_all = going and rollout is not None and rollout.phase is not Phase.ROLLING_BACK
+        ours = blind.reason not in OF_ANOTHER
+        before_all = going and ours and rollout is not None and rollout.phase is not Phase.ROLLING_BACK
         self._world.slots.note(self.name, under_way=False)
         if before_all and rollout is not None:
             ending = replace(rollout, phase=Phase.ROLLING_BACK, since=now, ending=Ending.CANCELLED)
             remembered = replace(remembered, rollout=replace(ending, reason=blind.message))
-        elif rollout is not None and (not rollout.live or blind.reason in OF_ANOTHER):
+        elif rollout is not None and not (rollout.live and ours):
             if going:
                 await give_up(body, rollout, self._world, blind.message)
             remembered = _forgotten(remembered, rollout, went_back=_went_back(body, rollout, self._world))
