@@ -166,16 +166,14 @@ class Governor:
 
         Should the policy be readable again in between, its way back goes on as any other.
         """
-        rollout = remembered.rollout
-        going = rollout is not None and rollout.kind is not Kind.RETREAT
-        ours = blind.reason not in OF_ANOTHER
-        before_all = going and ours and rollout is not None and rollout.phase is not Phase.ROLLING_BACK
+        rollout, ours = remembered.rollout, blind.reason not in OF_ANOTHER
         self._world.slots.note(self.name, under_way=False)
-        if before_all and rollout is not None:
-            ending = replace(rollout, phase=Phase.ROLLING_BACK, since=now, ending=Ending.CANCELLED)
-            remembered = replace(remembered, rollout=replace(ending, reason=blind.message))
+        begins = ours and rollout is not None and rollout.kind is not Kind.RETREAT and not rollout.goes_back
+        if begins and rollout is not None:
+            going_back = replace(rollout, phase=Phase.ROLLING_BACK, since=now, ending=Ending.CANCELLED)
+            remembered = replace(remembered, rollout=replace(going_back, reason=blind.message))
         elif rollout is not None and not (rollout.live and ours):
-            if going:
+            if rollout.kind is not Kind.RETREAT:
                 await give_up(body, rollout, self._world, blind.message)
             remembered = _forgotten(remembered, rollout, went_back=_went_back(body, rollout, self._world))
         status = blind_status(before, blind, remembered, int(body["metadata"].get("generation") or 0), now)
@@ -184,7 +182,7 @@ class Governor:
         self._world.telling.blind(body, gave_up=rollout is not None and remembered.rollout is None)
         await self._world.telling.conditions(body, before, status, now)
         await self._world.telling.expired(body, before, status, now)
-        if before_all and rollout is not None:
+        if begins and rollout is not None:
             await give_up(body, rollout, self._world, blind.message)
 
     async def _write(self, body: Body, before: SpecPolicyStatus, status: SpecPolicyStatus) -> None:
@@ -230,7 +228,7 @@ class Governor:
     def _stuck(self, sight: Sight, rollout: Rollout, now: float) -> bool:
         """Whether its way back is refused for longer than it may take: tried on, it keeps nobody else waiting."""
         overdue = now - rollout.since >= sight.limits.progress_deadline_seconds
-        return rollout.phase is Phase.ROLLING_BACK and overdue and bool(self._attempted(rollout))
+        return rollout.goes_back and overdue and bool(self._attempted(rollout))
 
     def _attempted(self, rollout: Rollout) -> str | None:
         """What came of the last write in a roll-out's phase; None before the first."""
@@ -255,7 +253,7 @@ class Governor:
             case Step.PUT_BACK:
                 await put_back(sight, rollout, self._world)
             case Step.CLEAR:
-                left_behind = rollout.phase is Phase.ROLLING_BACK  # the new pods; a retreat leaves the old ones
+                left_behind = rollout.goes_back  # the new pods; a retreat leaves the old ones
                 for pod in sight.pods:
                     stuck = pod.ready_since is None and not pod.leaving
                     if stuck and pod.is_new(rollout) is left_behind:
@@ -353,17 +351,20 @@ async def _let_go(body: Body, rollout: Rollout, world: World, why: str) -> None:
     if now is not None and before is not None:
         await apply(target, now.restored(before), world)
         await world.telling.cancelled(target, f"{rollout.level} is taken back: {why}", world.now())
+    elif target.held_by_us and now is not None:
+        await apply(target, target.ours(target.template), world)
+        await world.telling.cancelled(target, f"{rollout.level} is left as it is: {why}", world.now())
     elif target.held_by_us:
-        done = "is taken back" if await take_back(target, world, unless=now is not None) else "is left as it is"
+        done = "is taken back" if await take_back(target, world) else "is left as it is"
         await world.telling.cancelled(target, f"{rollout.level} {done}: {why}", world.now())
 
 
-async def take_back(target: Target, world: World, *, unless: bool = False) -> bool:
+async def take_back(target: Target, world: World) -> bool:
     """Let go of a workload with the latest template that says something else in what is ours: all pods but the canary
-    run that.  False where it has none, or `unless` the present one is to stay.
+    run that.  False where it has none, so that the present one stays.
     """
     now = target.ours(target.template)
-    older = [] if unless else [target.ours(template) for template in await world.cluster.old_templates(target)]
+    older = [target.ours(template) for template in await world.cluster.old_templates(target)]
     then = next((part for part in older if part != now), now)
     await apply(target, then, world)
     return then != now

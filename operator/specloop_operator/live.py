@@ -21,7 +21,6 @@ from specloop_operator.live_asks import as_started, asked_level, asks_now, held_
 from specloop_operator.pods import Pod, host
 from specloop_operator.remembered import Remembered
 from specloop_operator.sight import Live, Sight, enforces
-from specloop_policy.canary import Phase
 from specloop_policy.decision import FailedChange
 from specloop_policy.engine import Engine
 from specloop_policy.ladder import Level
@@ -125,7 +124,7 @@ async def _asked(sight: Sight, remembered: Remembered, control: LiveControl) -> 
     wanted = {pod.name: table for pod in sight.pods if (table := _wanted(sight, remembered, pod)) is not None}
     urls = {pod.name: _url(pod) for pod in sight.pods if pod.name in wanted}
     rollout, found = remembered.rollout, dict[str, PodStanding]()
-    goes_back = rollout is not None and rollout.live and rollout.phase is Phase.ROLLING_BACK
+    goes_back = rollout is not None and rollout.live and rollout.goes_back
     ask = goes_back or (enforces(sight) and not sight.suspended)
     for table, names in groupby(sorted(wanted, key=lambda name: wanted[name]), key=lambda name: wanted[name]):
         found |= await control.bring({name: urls[name] for name in names}, table, ask=ask)

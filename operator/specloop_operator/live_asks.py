@@ -53,7 +53,7 @@ def asks_now(sight: Sight, remembered: Remembered) -> Rollout | None:
 
 def asks(sight: Sight, rollout: Rollout) -> Rollout | None:
     """A roll-out, where it is one for which pods are asked now."""
-    if not (rollout.live and rollout.written) or rollout.phase is Phase.ROLLING_BACK:
+    if not (rollout.live and rollout.written) or rollout.goes_back:
         return None
     return rollout if rollout.setting == sight.binding.setting else None
 

@@ -146,7 +146,7 @@ def _hold_memory(live: LiveHold) -> LiveMemory:
 
 def read_status(body: Mapping[str, Any]) -> SpecPolicyStatus:
     """The status of a policy; parts that cannot be read, a newer operator's for instance, are begun anew."""
-    known = copy.deepcopy(body.get("status") or {})
+    known = body.get("status") or {}
     while True:
         try:
             return SpecPolicyStatus.model_validate(known)
@@ -154,6 +154,7 @@ def read_status(body: Mapping[str, Any]) -> SpecPolicyStatus:
             first = error.errors(include_url=False)[0]
             place = _part(first["loc"])
             LOG.warning("status.%s cannot be read and is begun anew: %s", ".".join(map(str, place)), first["msg"])
+            known = copy.deepcopy(known)  # the store's own stays as it is
             if not _taken_out(known, place):
                 return SpecPolicyStatus()
 

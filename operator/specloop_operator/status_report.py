@@ -68,7 +68,7 @@ def blind_status(
     rollout = before.memory.rollout if before.memory is not None else None
     if rollout is not None and remembered.rollout is None:
         rows[ConditionType.PROGRESSING] = (ConditionReason.CANCELLED, f"{rollout.level} is given up: {blind.message}")
-    elif remembered.rollout is not None and remembered.rollout.phase is Phase.ROLLING_BACK:
+    elif remembered.rollout is not None and remembered.rollout.goes_back:
         rows[ConditionType.PROGRESSING] = (ConditionReason.ROLLING_BACK, remembered.rollout.reason)
     return before.model_copy(
         update={
@@ -120,7 +120,7 @@ def _observed(sight: Sight, remembered: Remembered) -> str:
 def _desired(sight: Sight, remembered: Remembered) -> str | None:
     rollout = remembered.rollout
     if rollout is not None and rollout.kind not in (Kind.PROBE, Kind.SHED):
-        return rollout.back_to if rollout.phase is Phase.ROLLING_BACK else rollout.level
+        return rollout.back_to if rollout.goes_back else rollout.level
     return remembered.state.level
 
 

@@ -91,7 +91,7 @@ def take_turn(sight: Sight, remembered: Remembered, measured: Measured, now: flo
     remembered = replace(remembered, configurations=sight.binding.configurations)
     if remembered.rollout is None:
         return _decide(sight, _noticed(sight, remembered, now), measured, now)
-    if remembered.rollout.kind is Kind.PROBE and remembered.rollout.phase is not Phase.ROLLING_BACK:
+    if remembered.rollout.kind is Kind.PROBE and not remembered.rollout.goes_back:
         return _probe(sight, remembered, measured, now)
     return _go_on(sight, remembered, measured, now, _called_off(sight, remembered, now))
 
@@ -433,7 +433,6 @@ def _go_on(sight: Sight, remembered: Remembered, measured: Measured, now: float,
     else:
         view = sight.target.view(_template_level(sight, rollout), sight.rest, sight.pods, rollout)
     wish = _asks_back(sight, remembered) if rollout.kind not in (Kind.RETREAT, Kind.SHED) else None
-    going_back = rollout.phase is Phase.ROLLING_BACK
     if wish is not None:
         rollout = _failing(sight, rollout)
     verdict = measured.verdict
@@ -443,7 +442,7 @@ def _go_on(sight: Sight, remembered: Remembered, measured: Measured, now: float,
     if rollout.kind is Kind.RETREAT and found.step is Step.WRITE and level_of(sight, rollout) is None:
         words = f"{rollout.level} is no level of the policy any more, and so cannot be written"
         found = Plan(rollout, Step.WAIT, words, Ending.ABANDONED)
-    if wish is not None and (going_back or found.ended is not None or found.words == called_off):
+    if wish is not None and (rollout.goes_back or found.ended is not None or found.words == called_off):
         # The last change is this one, and it goes back for the wish, or for something else, or is over.
         found = replace(found, rollout=_failing(sight, found.rollout))
         remembered = replace(remembered, rolled_back_at=wish.at)
@@ -451,7 +450,7 @@ def _go_on(sight: Sight, remembered: Remembered, measured: Measured, now: float,
         found = replace(found, rollout=replace(found.rollout, failed_share=measured.failed_share))
     if rollout.live and found.step is Step.WRITE:
         found = replace(found, rollout=replace(found.rollout, written=True))  # what is remembered is what is asked for
-    cut = found.rollout.phase is Phase.ROLLING_BACK and rollout.phase is not Phase.ROLLING_BACK
+    cut = found.rollout.goes_back and not rollout.goes_back
     if cut and rollout.kind is Kind.FORCED:
         remembered = _cut(sight, remembered, found, now, called_off)
     if found.ended is not None:
@@ -481,10 +480,10 @@ def _put_off(sight: Sight, remembered: Remembered, level: str, state: PolicyStat
     """Why what somebody asks for is not begun yet: an alert or a change of the target ended it, perhaps because of it.
 
     Once in a day that may be chance, and it is begun again at once; after the second time a cool-down later, as rules
-    are, and after each further one twice as long, up to the longest gap of probes.  Off never waits.
+    are, and after each further one twice as long, up to the longest gap of probes.
     """
     known, until = remembered.interrupted, _put_off_until(sight, remembered)
-    if known is None or now >= until or level == sight.policy.ladder.levels[-1].name:
+    if known is None or now >= until:
         return None
     if (known.level, known.by) != (level, _asked_by(state)):
         return None
@@ -492,8 +491,9 @@ def _put_off(sight: Sight, remembered: Remembered, level: str, state: PolicyStat
 
 
 def _put_off_until(sight: Sight, remembered: Remembered) -> float:
+    """Until when; off never waits."""
     known, guardrails = remembered.interrupted, sight.policy.guardrails
-    if known is None or known.times < 2:
+    if known is None or known.times < 2 or known.level == sight.policy.ladder.levels[-1].name:
         return 0.0
     gap = guardrails.cooldown_seconds * 2.0 ** min(known.times - 2, 64)
     return known.at + min(float(guardrails.probe.max_seconds), gap)
@@ -505,12 +505,11 @@ def _interrupted(known: Interrupted) -> str:
 
 def _back_put_off(sight: Sight, remembered: Remembered, now: float) -> tuple[FailedChange, ...]:
     """The level of a way back that waits for the same reason: it stays owed, and rules decide meanwhile."""
-    known, until, ladder = remembered.interrupted, _put_off_until(sight, remembered), sight.policy.ladder
+    known, until = remembered.interrupted, _put_off_until(sight, remembered)
     if known is None or known.by or now >= until or known.level not in sight.keys:
         return ()
-    wish = wish_in_force(ladder, remembered.state, _inputs(sight, now), now)
-    if known.level == ladder.levels[-1].name or wish is not None:
-        return ()  # off never waits, and nor does who asks for the level by now
+    if wish_in_force(sight.policy.ladder, remembered.state, _inputs(sight, now), now) is not None:
+        return ()  # who asks for the level by now does not wait
     return (FailedChange(known.level, sight.keys[known.level], f"what {_interrupted(known)}", until=until),)
 
 
@@ -532,8 +531,10 @@ def _cut_by_alert(sight: Sight, rollout: Rollout, state: PolicyState, now: float
 
 def _template_level(sight: Sight, rollout: Rollout) -> str | None:
     """The level that the template asks for: what was written stays that, whatever an edited policy calls it now."""
-    if sight.binding.setting in (rollout.setting, rollout.back_setting):
-        return rollout.level if sight.binding.setting == rollout.setting else rollout.back_to
+    if sight.binding.setting == rollout.setting:
+        return rollout.level
+    if sight.binding.setting == rollout.back_setting:
+        return rollout.back_to
     level = sight.template_level if rollout.kind is Kind.SHED else sight.level
     return level.name if level is not None else None
 
@@ -548,7 +549,7 @@ def _with_canary(sight: Sight, rollout: Rollout, now: float) -> Rollout:
 
 def _failing(sight: Sight, rollout: Rollout) -> Rollout:
     """A roll-out that somebody rolls back by hand: that configuration, as it is by now, is not tried again."""
-    if rollout.phase is not Phase.ROLLING_BACK:
+    if not rollout.goes_back:
         return rollout
     return replace(rollout, ending=Ending.FAILED, key=sight.keys.get(rollout.level, rollout.key))
 

@@ -184,6 +184,11 @@ class Rollout:
         """Whether the canary serves and the rest does not follow yet."""
         return self.phase is Phase.SOAKING
 
+    @property
+    def goes_back(self) -> bool:
+        """Whether the old template is back, or on its way."""
+        return self.phase is Phase.ROLLING_BACK
+
 
 @dataclass(frozen=True, slots=True)
 class PodView:
@@ -313,7 +318,7 @@ def _event(
     """What is seen first of: gone, the way back, undone, changed, called off, failing, and the phase's own."""
     if view is None:
         return Event.GONE, "the target is gone"
-    if rollout.phase is Phase.ROLLING_BACK:
+    if rollout.goes_back:
         return _on_the_way_back(rollout, view, limits, now, attempt)
     if rollout.written and view.template != rollout.level:
         shown = view.template or "a configuration that is none of the ladder's"

@@ -340,12 +340,19 @@ async def test_conflicts_are_no_refusal() -> None:
     assert said(status, "Progressing") == ("True", "Starting")
 
 
-async def test_a_way_back_that_is_refused_for_long_is_tried_on_and_keeps_nobody_waiting() -> None:
-    """Half an hour of refusals; once writes are allowed again it is done."""
+async def refused_for_half_an_hour() -> Governed:
+    """A canary that a suspension has go back, which the API server refuses at each of 125 looks."""
     chat = await canary_at_k3()
     chat.edit(**{SUSPEND: "true"})
     chat.cluster.refusal = Forbidden("applying to Deployment llm/llama: HTTP 403")
-    status = await chat.look(125)
+    await chat.look(125)
+    return chat
+
+
+async def test_a_way_back_that_is_refused_for_long_is_tried_on_and_keeps_nobody_waiting() -> None:
+    """Half an hour of refusals; once writes are allowed again it is done."""
+    chat = await refused_for_half_an_hour()
+    status = chat.cluster.policies[CHAT]["status"]
     assert said(status, "Progressing") == ("True", "RollingBack")
     assert "HTTP 403" in message(status, "Progressing")
     assert chat.slots.free(("llm", "other"))
@@ -356,10 +363,7 @@ async def test_a_way_back_that_is_refused_for_long_is_tried_on_and_keeps_nobody_
 
 async def test_a_way_back_that_gets_through_at_last_has_its_time_for_pods() -> None:
     """The deadline is for pods, which are made only then."""
-    chat = await canary_at_k3()
-    chat.edit(**{SUSPEND: "true"})
-    chat.cluster.refusal = Forbidden("applying to Deployment llm/llama: HTTP 403")
-    await chat.look(125)
+    chat = await refused_for_half_an_hour()
     chat.cluster.refusal = None
     status = await chat.look(3)
     assert said(status, "Progressing") == ("True", "RollingBack")

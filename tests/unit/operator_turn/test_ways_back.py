@@ -33,6 +33,12 @@ def edited(scene: Scene, **spec: object) -> None:
     scene.remembered = new_generation(scene.remembered)
 
 
+def begun(turn: Turn) -> tuple[Kind, str]:
+    """The roll-out that a turn has begun: its kind and its level."""
+    assert turn.began is not None
+    return turn.began.kind, turn.began.level
+
+
 class TestALevelThatWasLostOnceAndIsAskedForAllTheSame:
     """k3 was slower beside k5, so that rules leave it alone; an override promoted it."""
 
@@ -52,15 +58,13 @@ class TestALevelThatWasLostOnceAndIsAskedForAllTheSame:
         """That it was lost before does not keep it from being left now; the failure is what is remembered."""
         scene.pods[0].restarts = 7
         turn = scene.turn()
-        assert turn.began is not None
-        assert (turn.began.kind, turn.began.level) == (Kind.RETREAT, "k5")
+        assert begun(turn) == (Kind.RETREAT, "k5")
         assert [(one.level, one.until) for one in scene.remembered.state.quarantine] == [("k3", None)]
 
     def test_is_left_by_hand(self, scene: Scene) -> None:
         scene.roll_back()
         turn = scene.turn()
-        assert turn.began is not None
-        assert (turn.began.kind, turn.began.level) == (Kind.RETREAT, "k5")
+        assert begun(turn) == (Kind.RETREAT, "k5")
 
 
 class TestAWayBackThatIsNotOpen:
@@ -77,8 +81,7 @@ class TestAWayBackThatIsNotOpen:
     def test_leads_further_down_where_there_is_harm(self, scene: Scene) -> None:
         scene.pods[0].restarts = 9
         turn = scene.turn()
-        assert turn.began is not None
-        assert (turn.began.kind, turn.began.level) == (Kind.RETREAT, "ngram")
+        assert begun(turn) == (Kind.RETREAT, "ngram")
 
     def test_leads_to_none_that_is_known_to_fail(self, scene: Scene) -> None:
         """n-gram crashed here before: off is the next."""
@@ -87,16 +90,14 @@ class TestAWayBackThatIsNotOpen:
         scene.remembered = replace(scene.remembered, state=state)
         scene.pods[0].restarts = 9
         turn = scene.turn()
-        assert turn.began is not None
-        assert (turn.began.kind, turn.began.level) == (Kind.RETREAT, "disabled")
+        assert begun(turn) == (Kind.RETREAT, "disabled")
 
     def test_by_hand_is_done_and_silences_nobody(self, scene: Scene) -> None:
         """An override after it counts as always."""
         scene.roll_back()
         scene.override("disabled")
         turn = scene.turn()
-        assert turn.began is not None
-        assert (turn.began.kind, turn.began.level) == (Kind.FORCED, "disabled")
+        assert begun(turn) == (Kind.FORCED, "disabled")
 
 
 def rollout_of(scene: Scene) -> Rollout:
@@ -384,8 +385,7 @@ class TestAWishToRollBackThatCannotBeWrittenNow:
         scene.turn()
         scene.pods[0].restarts = 9
         turn = scene.turn()
-        assert turn.began is not None
-        assert (turn.began.kind, turn.began.level) == (Kind.RETREAT, "ngram")
+        assert begun(turn) == (Kind.RETREAT, "ngram")
 
     def test_ends_nothing_that_is_begun_after_it(self, scene: LiveScene) -> None:
         scene.turn()
